@@ -93,7 +93,13 @@ TEST_F(Gpus, NothingIsSentWithoutALink) {
   EXPECT_GT(answer["seconds"], answer["ideal_seconds"]);
   EXPECT_EQ(answer["link"]["source"], "--link none");
   EXPECT_THAT(scheduled("modnn").err, HasSubstr("--link none: policy modnn sends data to the host, "
-                                                "expected one of none, best, recompute"));
+                                                "expected none, base, best or recompute"));
+  for (const char* policy : {"none", "base", "recompute"}) {
+    const Outcome kept = Run(
+        {"schedule", graph_, "--policy", policy, "--link", "none", "--memory", "8GiB", "--json"});
+    ASSERT_EQ(kept.status, 0) << kept.err;
+    EXPECT_EQ(json::parse(kept.out)["bytes_out"], 0) << policy;
+  }
   EXPECT_THAT(Run({"schedule", graph_, "--policy", "best", "--link", "none", "--link-in", "3GB/s",
                    "--memory", "2GiB"})
                   .err,

@@ -223,8 +223,10 @@ TEST_F(SubBatchOptions, OptionsOfOtherPoliciesAreRefused) {
         HasSubstr(absl::StrCat("--slots: policy ", policy,
                                " has no such option, expected it with a policy of chains")));
   }
-  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "best", "--algorithms", "m"}),
-              HasSubstr("--algorithms: policy best has no such option, expected it with vdnn"));
+  EXPECT_THAT(
+      Refusal({"--batch", "8", "--policy", "best", "--algorithms", "m"}),
+      HasSubstr("--algorithms: policy best has no such option, expected it with none, base, "
+                "vdnn or vdnn++, or a policy of chains"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "greedy", "--offload", "all"}),
               HasSubstr("--offload: policy greedy has no such option"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--alpha", "0.2"}),

@@ -35,6 +35,11 @@ std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
 
 namespace {
 
+template <typename Options>
+bool Takes(const OffloadPolicyInfo& policy) {
+  return std::holds_alternative<Options>(policy.options);
+}
+
 // Returns `density` for activations and 1 for other data: images and weights have hardly any zeros.
 std::vector<double> DensitiesOf(const TaskGraph& graph, double density) {
   std::vector<double> densities(graph.data.size(), 1);
@@ -199,10 +204,9 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group(kCompression);
 }
 
-// Whether options are those of a policy that searches: "best", or one of chains.
-bool Searches(const PolicyOptions& options) {
-  return std::holds_alternative<BestOptions>(options) ||
-         std::holds_alternative<GraphChainOptions>(options);
+// Whether the policy searches: "best", or one of chains.
+bool Searches(const OffloadPolicyInfo& policy) {
+  return Takes<BestOptions>(policy) || Takes<GraphChainOptions>(policy);
 }
 
 // Returns an error for a time of 0. Other texts are the parser's.
@@ -330,16 +334,34 @@ absl::StatusOr<PolicyChoice> ChoiceOf(const OffloadCommandOptions& options,
 
 namespace {
 
+// `best` has an option to send nothing.
+bool NeedsNoLink(const OffloadPolicyInfo& policy) {
+  return !policy.sends || Takes<BestOptions>(policy);
+}
+bool SendsLayers(const OffloadPolicyInfo& policy) {
+  return policy.sends && Takes<LayerwiseOptions>(policy);
+}
+
+// Returns the names of the policies for which `is_named` returns true: "none, base or vdnn".
+std::string NamesOf(bool (*is_named)(const OffloadPolicyInfo&)) {
+  std::vector<std::string> names;
+  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
+    if (is_named(policy)) names.push_back(policy.name);
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
+}
+
 // Refuses policies that send data where there is no link. A schedule of a file may not send any.
 absl::Status CheckSendsNothing(const OffloadCommandOptions& options,
                                const std::vector<std::string>& policies) {
-  constexpr auto kKeepAll = std::to_array<const char*>({"none", "best", "recompute"});
   if (!options.machine.has_no_link) return absl::OkStatus();
-  for (const std::string& policy : policies) {
-    if (absl::c_linear_search(kKeepAll, policy)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--link none: policy ", policy,
-                                                   " sends data to the host, expected one of ",
-                                                   absl::StrJoin(kKeepAll, ", ")));
+  for (const std::string& name : policies) {
+    const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+    if (!policy.has_value() || NeedsNoLink(*policy)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--link none: policy ", name, " sends data to the host, expected ", NamesOf(NeedsNoLink)));
   }
   return absl::OkStatus();
 }
@@ -349,20 +371,18 @@ absl::Status CheckSendsNothing(const OffloadCommandOptions& options,
 absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions& options,
                                 const std::vector<std::string>& policies) {
   if (absl::Status status = CheckDivisionOptions(app, options); !status.ok()) return status;
-  bool any_layerwise = false;
-  bool any_set = false;
-  bool any_modnn = false;
-  bool any_chain = false;
-  bool any_best = false;
+  std::vector<OffloadPolicyInfo> asked;
   for (const std::string& name : policies) {
-    const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+    std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
     if (!policy.has_value()) return absl::OkStatus();  // refused later, with the known names
-    any_layerwise |= std::holds_alternative<LayerwiseOptions>(policy->options);
-    any_set |= TakesSet(name);
-    any_modnn |= std::holds_alternative<ModnnOptions>(policy->options);
-    any_chain |= std::holds_alternative<GraphChainOptions>(policy->options);
-    any_best |= std::holds_alternative<BestOptions>(policy->options);
+    asked.push_back(*std::move(policy));
   }
+  const bool any_layerwise = absl::c_any_of(asked, Takes<LayerwiseOptions>);
+  const bool any_chain = absl::c_any_of(asked, Takes<GraphChainOptions>);
+  const bool any_best = absl::c_any_of(asked, Takes<BestOptions>);
+  const std::string layerwise = NamesOf(Takes<LayerwiseOptions>);
+  const std::string best = NamesOf(Takes<BestOptions>);
+  const std::string chains = "a policy of chains such as greedy or dynprog";
   const auto check = [&](bool is_taken, absl::Span<const char* const> names,
                          std::string_view takers) -> absl::Status {
     if (is_taken) return absl::OkStatus();
@@ -370,24 +390,25 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions
                   absl::StrCat("policy ", absl::StrJoin(policies, ", "),
                                " has no such option, expected it with ", std::string(takers)));
   };
-  const std::string chains = "a policy of chains such as greedy or dynprog";
-  absl::Status status = check(any_best || any_chain, {"--seed"}, absl::StrCat("best, or ", chains));
+  absl::Status status =
+      check(any_best || any_chain, {"--seed"}, absl::StrCat(best, ", or ", chains));
   if (status.ok()) status = check(any_chain, {"--slots"}, chains);
   if (status.ok()) {
     status = check(any_layerwise || any_chain, {"--algorithms"},
-                   absl::StrCat("vdnn, vdnn++, none, base, or ", chains));
+                   absl::StrCat(layerwise, ", or ", chains));
   }
-  if (status.ok()) status = check(any_modnn, kModnnOptions, "modnn");
+  if (status.ok()) {
+    status = check(absl::c_any_of(asked, Takes<ModnnOptions>), kModnnOptions,
+                   NamesOf(Takes<ModnnOptions>));
+  }
   if (status.ok()) {
     status = check(any_best,
                    {"--recompute", "--part", "--compressor", "--decompressor", "--compute-streams"},
-                   "best");
+                   best);
   }
+  if (status.ok()) status = check(any_layerwise, {"--order", "--placement"}, layerwise);
   if (status.ok()) {
-    status = check(any_layerwise, {"--order", "--placement"}, "vdnn, vdnn++, none or base");
-  }
-  if (status.ok()) {
-    status = check(any_set, {"--offload"}, "vdnn or vdnn++");
+    status = check(absl::c_any_of(asked, SendsLayers), {"--offload"}, NamesOf(SendsLayers));
   }
   if (status.ok()) status = CheckSendsNothing(options, policies);
   if (!status.ok()) return status;
@@ -396,21 +417,22 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions
         "--compressor: no copy is compressed without a density, expected --density too");
   }
   return check(any_layerwise || app.count("--compressor") > 0, {"--density"},
-               "vdnn, vdnn++, none or base, or with best and --compressor");
+               absl::StrCat(layerwise, ", or with ", best, " and --compressor"));
 }
 
 bool IsLayerwise(const std::string& name) {
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
-  return policy.has_value() && std::holds_alternative<LayerwiseOptions>(policy->options);
+  return policy.has_value() && Takes<LayerwiseOptions>(*policy);
 }
 
 bool TakesSet(const std::string& name) {
-  return name != "none" && name != "base" && IsLayerwise(name);
+  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+  return policy.has_value() && SendsLayers(*policy);
 }
 
 bool EndsAtStop(const std::string& name) {
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
-  return policy.has_value() && Searches(policy->options);
+  return policy.has_value() && Searches(*policy);
 }
 
 std::string PolicyHelp() {

@@ -296,7 +296,7 @@ bool HasConvolutions(const TaskGraph& graph) {
 // Returns the cure for an iteration that does not fit; "" where none is known.
 std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   if (!scheduled.fits.ok() || CountOf(scheduled.schedule(), false) > 0) return "";
-  if (options.policy == "none" || options.policy == "base") {
+  if (IsLayerwise(options.policy) && !TakesSet(options.policy)) {
     return absl::StrCat("nothing was offloaded: --policy ", options.policy,
                         "; try --policy vdnn++ --offload dynamic");
   }

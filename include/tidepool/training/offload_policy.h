@@ -23,18 +23,20 @@ struct OffloadPolicyInfo {
   std::string description;  // for people, without the name
   PolicyOptions options;    // its defaults, of the type that it takes
   bool has_rounds = false;  // and several devices, fixed addresses and pages
+  bool sends = true;        // data leaves for the host; of `best` only where BestOptions let it
 };
 
 // Returns the known policies, in the order in which texts list them:
 // - "none": all data stays on the device.
+// - "base": the memory manager that the papers of vDNN and vDNN++ compare with (vDNN++, section V),
+//   a schedule with fixed addresses. All data has memory of its own for the whole iteration, but
+//   gradients of layers take two chunks in turn, or more where more are live. The set kDynamic
+//   takes the fastest algorithms that fit; other sets, orders, placements and densities have no
+//   effect.
 // - "vdnn": Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
 //   Neural Network Design", MICRO 2016: each layer waits for the copies that it overlaps with.
 // - "vdnn++": Shriram et al., "Dynamic memory management for GPU-based training of deep neural
 //   networks", IPDPS 2019, section IV: no layer waits.
-// - "base": the memory manager that these papers compare with (vDNN++, section V), a schedule with
-//   fixed addresses. All data has memory of its own for the whole iteration, but gradients of
-//   layers take two chunks in turn, or more where more are live. The set kDynamic takes the fastest
-//   algorithms that fit; other sets, orders, placements and densities have no effect.
 // - "modnn": Chen et al., "moDNN: Memory Optimal Deep Neural Network Training on Graphics
 //   Processing Units", IEEE TPDS 30(3), 2019, and DATE 2018: Algorithm 1, on any graph. It runs in
 //   all memory from LeastMemory on, with fixed addresses. Data at home on the device after the

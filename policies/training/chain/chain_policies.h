@@ -38,6 +38,7 @@ struct ChainPolicy {
   Make make = nullptr;
   // Returns a memory in which the policy has a schedule. No search follows it where it is exact.
   std::int64_t (*enough)(const Chain& chain) = nullptr;
+  bool sends = true;          // activations leave for the host
   bool recomputes = false;    // operations run again
   bool takes_copies = false;  // of any kind: both ways at once, parts, latency, a compressor
 

@@ -19,9 +19,8 @@
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "lib/training/schedule/steps/in_pages.h"
-#include "policies/training/layerwise/layerwise_policies.h"
-#include "policies/training/modnn/modnn_policy.h"
-#include "policies/training/requests/policy_functions.h"
+#include "policies/training/registry/policy_table.h"
+#include "policies/training/requests/policy_table.h"
 #include "policies/training/requests/request_check.h"
 #include "policies/training/rounds/device_iteration.h"
 #include "policies/training/rounds/front_sub_batches.h"
@@ -32,25 +31,53 @@
 namespace tidepool {
 namespace {
 
+using registry::AllPolicies;
 using requests::MakeForGraph;
 using requests::OffloadPolicy;
 using rounds::FrontSubBatch;
 
 constexpr std::int64_t kUnlimitedMemory = std::int64_t{1} << 60;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kWorthwhile = 1e-3;      // a search for less does not pay
-constexpr double kWorkShare = 0.75;       // of the time limit, so that no clock ends the work
-constexpr double kModnnShare = 1.0 / 16;  // of the work: plans of a schedule of `modnn`
+constexpr double kWorthwhile = 1e-3;          // a search for less does not pay
+constexpr double kWorkShare = 0.75;           // of the time limit, so that no clock ends the work
+constexpr double kAddressedShare = 1.0 / 16;  // of the work: plans of other schedules
 // Seconds that the least work of a search takes for each task of the graph, about.
 constexpr double kLeastWorkSecondsOfATask = 2e-4;
 
-// Makes a schedule of `modnn` that gets its addresses from the planner.
-absl::StatusOr<Schedule> MakePlannedModnn(std::string_view policy, const TaskGraph& graph,
-                                          const ScheduleRequest& request) {
-  absl::StatusOr<Schedule> modnn = modnn::MakeModnn("modnn", graph, request);
-  if (!modnn.ok()) return modnn;
-  modnn->policy = std::string(policy);
-  return schedule::InPages(*std::move(modnn));
+// Returns the policy with addresses of the planner in the place of its own.
+OffloadPolicy Planned(OffloadPolicy policy) {
+  policy.make_round = [make = policy.make_round](
+                          std::string_view name, const TaskGraph& graph,
+                          const ScheduleRequest& request) -> absl::StatusOr<Schedule> {
+    absl::StatusOr<Schedule> schedule = make(name, graph, request);
+    if (!schedule.ok()) return schedule;
+    schedule->policy += ", planned";
+    return schedule::InPages(*std::move(schedule));
+  };
+  policy.rounds_keep_addresses = false;
+  return policy;
+}
+
+// A policy that gives addresses of its own to rounds.
+struct AddressedPolicy {
+  const OffloadPolicy& own;
+  OffloadPolicy planned;
+};
+
+std::vector<AddressedPolicy> AddressedPolicies() {
+  std::vector<AddressedPolicy> policies;
+  for (const OffloadPolicy& policy : AllPolicies()) {
+    if (policy.rounds_keep_addresses) policies.push_back({policy, Planned(policy)});
+  }
+  return policies;
+}
+
+// Returns a policy that keeps all data on the device.
+const OffloadPolicy& StayingPolicy() {
+  const requests::PolicyTable policies = AllPolicies();
+  return *std::ranges::find_if(policies, [](const OffloadPolicy& policy) {
+    return policy.MakesRounds() && !policy.sends && !policy.recomputes;
+  });
 }
 
 const TaskGraph& GraphOfBatch(const std::vector<TaskGraph>& graphs, std::int64_t batch) {
@@ -103,9 +130,9 @@ class FrontMaker {
     const absl::StatusOr<std::vector<std::int64_t>> memories = Memories();
     if (!memories.ok()) return memories.status();
     best_ = options_.best;
-    best_.work_seconds *= kModnnShare;
-    if (options_.memory_bytes.empty()) TryLeastModnn(memories->back());
-    for (const std::int64_t memory : *memories) TryModnn(memory);
+    best_.work_seconds *= kAddressedShare;
+    if (options_.memory_bytes.empty()) TryLeastAddressed(memories->back());
+    for (const std::int64_t memory : *memories) TryAddressed(memory);
     work_seconds_left_ = options_.best.work_seconds;
     Search();
     if (options_.memory_bytes.empty() && !front_.points.empty()) FindLeftEnd();
@@ -198,7 +225,8 @@ class FrontMaker {
   // Returns the memory with which all data stays at the largest sub-batch, or the machine's.
   absl::StatusOr<std::int64_t> MostMemory() {
     const std::int64_t limit = request_.machine.devices.front().memory_bytes;
-    const absl::StatusOr<MadeSchedule> made = MakeAt(none_, sub_batches_.back(), kUnlimitedMemory);
+    const absl::StatusOr<MadeSchedule> made =
+        MakeAt(StayingPolicy(), sub_batches_.back(), kUnlimitedMemory);
     if (!made.ok()) return made.status();
     const absl::StatusOr<FrontPoint> point = PointOf(*made);
     if (!point.ok()) return point.status();
@@ -222,19 +250,24 @@ class FrontMaker {
   // The first point may come late.
   bool IsOver() { return budget_.HasEnded() && (budget_.is_stopped() || !front_.points.empty()); }
 
+  bool MayTry(const AddressedPolicy& policy) const {
+    return options_.best.offloads || !policy.own.sends;
+  }
+
   // Makes the schedule of `modnn` for the least memory that it takes, so that the front has a left
   // end before any search.
-  void TryLeastModnn(std::int64_t most) {
+  void TryLeastAddressed(std::int64_t most) {
     const FrontSubBatch& least = Least();
-    if (options_.best.offloads && least.modnn_bytes() <= most && !IsOver()) {
-      Try(modnn_, least, least.modnn_bytes());
+    for (const AddressedPolicy& policy : addressed_) {
+      if (!MayTry(policy) || least.modnn_bytes() > most || IsOver()) continue;
+      Try(policy.own, least, least.modnn_bytes());
     }
   }
 
-  // Makes the schedules of `modnn`, with the least sub-batches first. One that cannot be faster
-  // than a schedule of less memory is left out.
-  void TryModnn(std::int64_t memory) {
-    constexpr double kSlower = 1.005;  // of an estimate: `modnn` would be slower too
+  // Makes the schedules of policies with addresses of their own, such as `modnn`, with the least
+  // sub-batches first. One that cannot be faster than a schedule of less memory is left out.
+  void TryAddressed(std::int64_t memory) {
+    constexpr double kSlower = 1.005;  // of an estimate: the policy would be slower too
     FrontMemory tried = {.memory_bytes = memory, .lower_bound_seconds = kNever};
     for (const FrontSubBatch& sub_batch : sub_batches_) {
       const double bound = sub_batch.LeastSeconds(memory);
@@ -243,11 +276,17 @@ class FrontMaker {
       if (IsOver() || bound >= fastest * (1 - kEqualSeconds)) continue;
       const double estimate = sub_batch.EstimatedSeconds(memory, request_.machine, false);
       if (estimate >= fastest * kSlower) continue;
-      if (!options_.best.offloads) continue;  // `modnn` sends data
-      Try(modnn_, sub_batch, memory);
-      if (!IsOver() && FastestWithin(memory) < fastest) Try(planned_modnn_, sub_batch, memory);
+      for (const AddressedPolicy& policy : addressed_) TryPlannedToo(policy, sub_batch, memory);
     }
     front_.memories.push_back(tried);
+  }
+
+  void TryPlannedToo(const AddressedPolicy& policy, const FrontSubBatch& sub_batch,
+                     std::int64_t memory) {
+    if (!MayTry(policy)) return;
+    const double fastest = FastestWithin(memory);
+    Try(policy.own, sub_batch, memory);
+    if (!IsOver() && FastestWithin(memory) < fastest) Try(policy.planned, sub_batch, memory);
   }
 
   // Searches for faster schedules until the work is used up: in passes over all memories in which
@@ -267,7 +306,7 @@ class FrontMaker {
       if (candidates.empty()) return;
       searches_.clear();
       SearchOnce(std::move(candidates), work_seconds);
-      AddMemoriesOfModnn();
+      AddMemoriesOfAddressed();
     }
   }
 
@@ -320,8 +359,8 @@ class FrontMaker {
     }
   }
 
-  // Adds the memories of points of `modnn` that the first searches did not beat.
-  void AddMemoriesOfModnn() {
+  // Adds the memories of points of other policies that the first searches did not beat.
+  void AddMemoriesOfAddressed() {
     for (const FrontPoint& point : front_.points) {
       const bool is_beaten = point.seconds > FastestWithin(point.memory_bytes);
       if (is_beaten || point.made.schedule.policy == best_in_pages_.name) continue;
@@ -484,7 +523,8 @@ class FrontMaker {
     work_seconds_left_ -= WorkSecondsToBegin();
     const std::int64_t memory = request.machine.devices.front().memory_bytes;
     return searches
-        .try_emplace(memory, search::BestSearch(graph, request, budget_), first_work_seconds_)
+        .try_emplace(memory, search::BestSearch(AllPolicies(), graph, request, budget_),
+                     first_work_seconds_)
         .first;
   }
 
@@ -546,17 +586,14 @@ class FrontMaker {
   const GraphOrFamily& graphs_;
   const ScheduleRequest& request_;
   FrontOptions options_;
-  const OffloadPolicy none_ = {.name = "none", .make_round = layerwise::MakeStaying};
-  const OffloadPolicy modnn_ = {
-      .name = "modnn", .make_round = modnn::MakeModnn, .rounds_keep_addresses = true};
-  const OffloadPolicy planned_modnn_ = {.name = "modnn, planned", .make_round = MakePlannedModnn};
+  const std::vector<AddressedPolicy> addressed_ = AddressedPolicies();
   const MakeForGraph make_best_ = [this](std::string_view /*policy*/, const TaskGraph& graph,
                                          const ScheduleRequest& request) {
     return MakeBest(graph, request);
   };
   const OffloadPolicy best_with_addresses_ = {
-      .name = "best", .make_round = make_best_, .rounds_keep_addresses = true};
-  const OffloadPolicy best_in_pages_ = {.name = "best", .make_round = make_best_};
+      .name = search::kBestName, .make_round = make_best_, .rounds_keep_addresses = true};
+  const OffloadPolicy best_in_pages_ = {.name = search::kBestName, .make_round = make_best_};
   budget::Budget budget_;
   std::int64_t batch_ = 0;  // of one device
   std::size_t tasks_ = 0;

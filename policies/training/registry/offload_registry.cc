@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a schedule by the name of a policy.
-#include <algorithm>
-#include <iterator>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/text/nearest.h"
-#include "policies/training/chain/chain_policies.h"
-#include "policies/training/layerwise/layerwise_policies.h"
-#include "policies/training/modnn/modnn_policy.h"
+#include "policies/training/registry/policy_table.h"
 #include "policies/training/requests/option_names.h"
-#include "policies/training/requests/policy_functions.h"
 #include "policies/training/requests/policy_options.h"
+#include "policies/training/requests/policy_table.h"
 #include "policies/training/requests/request_check.h"
 #include "policies/training/rounds/device_iteration.h"
-#include "policies/training/search/best_policy.h"
 #include "policies/training/search/chained_policy.h"
 #include "tidepool/training/lower_bound.h"
 #include "tidepool/training/offload_policy.h"
@@ -24,67 +20,9 @@
 namespace tidepool {
 namespace {
 
+using registry::AllPolicies;
 using requests::MakeForGraph;
 using requests::OffloadPolicy;
-
-constexpr auto kLayerwise = OffloadPolicy::Options::kLayerwise;
-constexpr auto kGraphChain = OffloadPolicy::Options::kGraphChain;
-constexpr auto kBest = OffloadPolicy::Options::kBest;
-constexpr auto kModnn = OffloadPolicy::Options::kModnn;
-
-// Returns the policies of this list, and every policy of chains but its own `best`.
-const std::vector<OffloadPolicy>& AllPolicies() {
-  static const auto* const policies = [] {
-    auto* all = new std::vector<OffloadPolicy>{
-        {.name = "none",
-         .description = "all data stays on the device",
-         .options = kLayerwise,
-         .make_pooled = layerwise::MakePooled,
-         .make_round = layerwise::MakeStaying},
-        {.name = "vdnn",
-         .description = "each layer waits for the copies that it overlaps with",
-         .options = kLayerwise,
-         .make_pooled = layerwise::MakePooled},
-        {.name = "vdnn++",
-         .description = "no layer waits for copies",
-         .options = kLayerwise,
-         .make_pooled = layerwise::MakePooled},
-        {.name = "base",
-         .description =
-             "the papers' manager: all data has memory of its own, gradients take chunks in turn",
-         .options = kLayerwise,
-         .make_fixed = layerwise::MakeBase},
-        {.name = "modnn",
-         .description =
-             "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
-         .options = kModnn,
-         .make_round = modnn::MakeModnn,
-         .rounds_keep_addresses = true,
-         .choose_sub_batch = modnn::ChooseModnnSubBatch},
-        {.name = "best",
-         .description = "the fastest that a search finds: data is sent, or made again",
-         .options = kBest,
-         .make_round = search::MakeBest},
-    };
-    for (const chain_policies::ChainPolicy& policy : chain_policies::ChainPolicies()) {
-      if (policy.takes_copies) continue;
-      all->push_back(
-          {.name = policy.name,
-           .description = policy.description,
-           .options = kGraphChain,
-           .make_round = policy.recomputes ? search::MakeRecomputing : search::MakeChained});
-    }
-    return all;
-  }();
-  return *policies;
-}
-
-PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
-  if (policy.options == kGraphChain) return GraphChainOptions();
-  if (policy.options == kBest) return BestOptions();
-  if (policy.options == kModnn) return ModnnOptions();
-  return LayerwiseOptions();
-}
 
 absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
   for (const OffloadPolicy& policy : AllPolicies()) {
@@ -103,10 +41,14 @@ std::vector<std::string> NamesOfRoundPolicies() {
   return names;
 }
 
+bool SeesChain(const OffloadPolicy& policy) {
+  return std::holds_alternative<GraphChainOptions>(policy.options);
+}
+
 std::vector<std::string> NamesOfChainPolicies() {
   std::vector<std::string> names;
   for (const OffloadPolicy& policy : AllPolicies()) {
-    if (policy.options == kGraphChain) names.emplace_back(policy.name);
+    if (SeesChain(policy)) names.emplace_back(policy.name);
   }
   return names;
 }
@@ -204,8 +146,9 @@ std::vector<OffloadPolicyInfo> OffloadPolicies() {
   for (const OffloadPolicy& policy : AllPolicies()) {
     policies.push_back({.name = std::string(policy.name),
                         .description = std::string(policy.description),
-                        .options = DefaultsOf(policy),
-                        .has_rounds = policy.MakesRounds()});
+                        .options = policy.options,
+                        .has_rounds = policy.MakesRounds(),
+                        .sends = policy.sends});
   }
   return policies;
 }
@@ -267,7 +210,7 @@ absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy, const TaskGraph
                                         const ScheduleRequest& request) {
   const absl::StatusOr<const OffloadPolicy*> found = FindOffloadPolicy(policy);
   if (!found.ok()) return found.status();
-  if ((*found)->options != kGraphChain) {
+  if (!SeesChain(**found)) {
     return absl::InvalidArgumentError(absl::StrCat("policy ", requests::InQuotes(policy),
                                                    " sees no chain, expected one of ",
                                                    absl::StrJoin(NamesOfChainPolicies(), ", ")));
@@ -275,10 +218,7 @@ absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy, const TaskGraph
   absl::Status status = requests::CheckMachine(request);
   if (status.ok()) status = requests::CheckRequestOfGraph(graph, request);
   if (!status.ok()) return status;
-  const bool recomputes =
-      std::ranges::any_of(chain_policies::ChainPolicies(),
-                          [&](const auto& one) { return one.name == policy && one.recomputes; });
-  return search::ChainSeenOf(graph, request, recomputes);
+  return search::ChainSeenOf(graph, request, (*found)->recomputes);
 }
 
 }  // namespace tidepool

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
-#include "policies/training/requests/policy_functions.h"
+#include "policies/training/requests/policy_table.h"
 #include "tidepool/training/schedule_request.h"
 
 namespace tidepool::rounds {

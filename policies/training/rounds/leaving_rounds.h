@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "policies/training/requests/policy_functions.h"
+#include "policies/training/requests/policy_table.h"
 #include "policies/training/rounds/compose_rounds.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/schedule_request.h"

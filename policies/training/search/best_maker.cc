@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/training/schedule/steps/in_pages.h"
-#include "policies/training/modnn/modnn_policy.h"
+#include "policies/training/search/best_policy.h"
 #include "policies/training/search/late_memory.h"
 #include "policies/training/search/other_schedules.h"
 #include "policies/training/search/small_walk.h"
@@ -59,9 +59,11 @@ Machine WithOneDevice(Machine machine) {
 
 }  // namespace
 
-BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
-                     const BestOptions& options, budget::Budget& budget)
-    : graph_(graph),
+BestMaker::BestMaker(requests::PolicyTable policies, const TaskGraph& graph,
+                     const ScheduleRequest& request, const BestOptions& options,
+                     budget::Budget& budget)
+    : policies_(policies),
+      graph_(graph),
       request_(request),
       options_(options),
       budget_(budget),
@@ -89,7 +91,7 @@ absl::StatusOr<Schedule> BestMaker::MakeRound(double work_seconds) {
   WorkLeft left(work_seconds);
   const Effort effort = {work_seconds, next_seed_++};
   if (!IsFastest()) SearchRound(effort, left);
-  if (is_first && !IsFastest()) AddModnn();
+  if (is_first && !IsFastest()) AddAddressed();
   if (is_first) AddRecomputing();
   return Answer();
 }
@@ -114,7 +116,7 @@ void BestMaker::SearchInRounds() {
   WorkLeft left(options_.work_seconds);
   double work_seconds = std::min(kFirstSeconds, options_.work_seconds);
   SearchRound({work_seconds, next_seed_++}, left);
-  if (!IsFastest()) AddModnn();
+  if (!IsFastest()) AddAddressed();
   while (!left.HasEnded() && !budget_.HasEnded() && !IsFastest()) {
     work_seconds *= 2;
     SearchRound({work_seconds, next_seed_++}, left);
@@ -147,16 +149,18 @@ void BestMaker::SearchRound(const Effort& effort, WorkLeft& left) {
   left.Take(effort.work_seconds * unused);
 }
 
-// Other policies that take little time come first, and moDNN after the first round of the search.
+// Other policies that take little time come first, and those with addresses of their own after the
+// first round of the search.
 void BestMaker::AddFirst() {
   fastest_.RaiseBound(BoundOf(graph_, machine_, options_.recomputes, options_.densities));
   for (const Schedule& schedule : options_.known) AddKnown(schedule);
-  ForEachTransferSchedule(graph_, request_,
-                          [&](const Schedule& schedule) { return AddOther(schedule); });
+  ForEachQuickSchedule(policies_, graph_, request_,
+                       [&](const Schedule& schedule) { return AddOther(schedule); });
   if (!IsFastest()) AddWalk();
 }
 
-// Keeps a schedule of an earlier call, or of moDNN, if it is valid and the fastest.
+// Keeps a schedule of an earlier call, or with addresses of its own, if it is valid and the
+// fastest.
 void BestMaker::AddKnown(Schedule schedule) {
   if (schedule.fingerprint != GraphFingerprint(graph_)) return;
   if (schedule.memory == ScheduleMemory::kPool || schedule.alignment != request_.placing.alignment)
@@ -210,13 +214,11 @@ void BestMaker::PlanPostponed() {
   for (const Schedule& schedule : std::exchange(postponed_, {})) AddOther(schedule);
 }
 
-// moDNN gives addresses of its own, so its schedule is kept as it is.
-void BestMaker::AddModnn() {
-  ScheduleRequest request = request_;
-  request.options = ModnnOptions();
-  request.memory = ScheduleMemory::kFixed;
-  absl::StatusOr<Schedule> schedule = modnn::MakeModnn("modnn", graph_, request);
-  if (schedule.ok()) AddKnown(*std::move(schedule));
+void BestMaker::AddAddressed() {
+  ForEachAddressedSchedule(policies_, graph_, request_, [&](const Schedule& schedule) {
+    AddKnown(schedule);
+    return true;
+  });
 }
 
 // Walks through all schedules of a small graph. Then no other one that copies data as a whole is
@@ -242,7 +244,7 @@ void BestMaker::AddWalk() {
 
 void BestMaker::AddRecomputing() {
   if (IsFastest() || !options_.recomputes) return;
-  ForEachRecomputeSchedule(graph_, request_, options_.time_limit_seconds * kShareOfOther,
+  ForEachRecomputeSchedule(policies_, graph_, request_, options_.time_limit_seconds * kShareOfOther,
                            [&](const Schedule& schedule) { return AddOther(schedule); });
 }
 

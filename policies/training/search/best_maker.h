@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/budget/budget.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
+#include "policies/training/requests/policy_table.h"
 #include "policies/training/search/fastest_schedule.h"
 #include "policies/training/search/iteration_kind.h"
 #include "policies/training/search/kind_search.h"
@@ -27,8 +28,8 @@ class BestMaker {
  public:
   // The graph is valid, and the request and the options are checked. The work is that of the
   // options, which have some; the time limit and the stop are those of `budget`.
-  BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options,
-            budget::Budget& budget);
+  BestMaker(requests::PolicyTable policies, const TaskGraph& graph, const ScheduleRequest& request,
+            const BestOptions& options, budget::Budget& budget);
   BestMaker(const BestMaker&) = delete;
   BestMaker& operator=(const BestMaker&) = delete;
 
@@ -54,7 +55,7 @@ class BestMaker {
   // Schedules of other policies.
   void AddFirst();
   void AddKnown(Schedule schedule);
-  void AddModnn();
+  void AddAddressed();
   void AddWalk();
   void AddRecomputing();
   bool AddOther(const Schedule& schedule);
@@ -69,6 +70,7 @@ class BestMaker {
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
   std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
 
+  const requests::PolicyTable policies_;
   const TaskGraph& graph_;
   const ScheduleRequest& request_;
   const BestOptions& options_;

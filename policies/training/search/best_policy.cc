@@ -2,7 +2,6 @@
 #include "policies/training/search/best_policy.h"
 
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,16 +23,17 @@ namespace tidepool::search {
 // before, so no option of the machine makes it slower.
 class BestInStages {
  public:
-  BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options,
-               budget::Budget& budget)
-      : graph_(graph),
+  BestInStages(requests::PolicyTable policies, const TaskGraph& graph,
+               const ScheduleRequest& request, const BestOptions& options, budget::Budget& budget)
+      : policies_(policies),
+        graph_(graph),
         request_(request),
         first_options_(FirstOptions(request, options)),
         options_(first_options_),
         densities_(transfers::DensitiesThatPay(graph, transfers::RatesOfDevice(request.machine, 0),
                                                options.densities)),
         budget_(budget),
-        first_(graph, request, first_options_, budget) {}
+        first_(policies, graph, request, first_options_, budget) {}
 
   absl::StatusOr<Schedule> Make() {
     absl::StatusOr<Schedule> schedule = InFurtherStages(first_.Make());
@@ -75,7 +75,7 @@ class BestInStages {
     options_.densities = densities_;
     transfers::CompressCopies(densities_, schedule);
     if (budget_.HasEnded()) return;
-    BestMaker maker(graph_, request_, options_, budget_);
+    BestMaker maker(policies_, graph_, request_, options_, budget_);
     maker.AddCandidate(schedule);
     absl::StatusOr<Schedule> faster = maker.Make();
     if (faster.ok()) schedule = *std::move(faster);
@@ -85,13 +85,13 @@ class BestInStages {
     const ConcurrentOrder order =
         InConcurrentOrder(graph_, request_.machine.devices.front().compute_streams);
     if (!order.is_faster) return;
-    BestMaker maker(graph_, request_, options_, budget_);
+    BestMaker maker(policies_, graph_, request_, options_, budget_);
     maker.AddCandidate(schedule);
     AssignStreams(graph_, request_.machine, schedule);
     maker.AddConcurrentCandidate(schedule);
     if (!budget_.HasEnded()) {
       absl::StatusOr<Schedule> concurrent =
-          BestMaker(order.graph, request_, options_, budget_).Make();
+          BestMaker(policies_, order.graph, request_, options_, budget_).Make();
       if (concurrent.ok()) {
         RestoreTasks(graph_, order, *concurrent);
         AssignStreams(graph_, request_.machine, *concurrent);
@@ -101,6 +101,7 @@ class BestInStages {
     schedule = maker.fastest();
   }
 
+  const requests::PolicyTable policies_;
   const TaskGraph& graph_;
   const ScheduleRequest& request_;
   const BestOptions first_options_;
@@ -110,7 +111,7 @@ class BestInStages {
   BestMaker first_;
 };
 
-absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& graph,
+absl::StatusOr<Schedule> MakeBest(requests::PolicyTable policies, const TaskGraph& graph,
                                   const ScheduleRequest& request) {
   const absl::StatusOr<BestOptions> options = requests::OptionsOf<BestOptions>(request);
   if (!options.ok()) return options.status();
@@ -129,23 +130,24 @@ absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& 
   absl::Status status = layerwise::CheckDensities(graph, options->densities);
   if (!status.ok()) return status;
   budget::Budget budget(options->time_limit_seconds, options->stop);
-  return BestInStages(graph, request, *options, budget).Make();
+  return BestInStages(policies, graph, request, *options, budget).Make();
 }
 
 struct BestSearch::Parts {
-  Parts(const TaskGraph& one, const ScheduleRequest& asked, budget::Budget& budget)
+  Parts(requests::PolicyTable policies, const TaskGraph& one, const ScheduleRequest& asked,
+        budget::Budget& budget)
       : graph(one),
         request(asked),
-        stages(graph, request, std::get<BestOptions>(request.options), budget) {}
+        stages(policies, graph, request, std::get<BestOptions>(request.options), budget) {}
 
   const TaskGraph graph;
   const ScheduleRequest request;
   BestInStages stages;
 };
 
-BestSearch::BestSearch(const TaskGraph& graph, const ScheduleRequest& request,
-                       budget::Budget& budget)
-    : parts_(std::make_unique<Parts>(graph, request, budget)) {}
+BestSearch::BestSearch(requests::PolicyTable policies, const TaskGraph& graph,
+                       const ScheduleRequest& request, budget::Budget& budget)
+    : parts_(std::make_unique<Parts>(policies, graph, request, budget)) {}
 BestSearch::BestSearch(BestSearch&& other) noexcept = default;
 BestSearch::~BestSearch() = default;
 

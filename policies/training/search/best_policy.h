@@ -4,19 +4,22 @@
 #define TIDEPOOL_POLICIES_TRAINING_SEARCH_BEST_POLICY_H_
 
 #include <memory>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "lib/base/budget/budget.h"
+#include "policies/training/requests/policy_table.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/schedule.h"
 #include "tidepool/training/schedule_request.h"
 
 namespace tidepool::search {
 
+inline constexpr char kBestName[] = "best";
+
 // Makes a schedule of a valid graph for the first device of a checked request: with fixed addresses
-// that fit into the memory, unless the request asks for pages.
-absl::StatusOr<Schedule> MakeBest(std::string_view policy, const TaskGraph& graph,
+// that fit into the memory, unless the request asks for pages. It begins with schedules of the
+// policies.
+absl::StatusOr<Schedule> MakeBest(requests::PolicyTable policies, const TaskGraph& graph,
                                   const ScheduleRequest& request);
 
 // A search of MakeBest that goes on round by round, and shares its answers with searches for the
@@ -25,7 +28,8 @@ class BestSearch {
  public:
   // The arguments are those of MakeBest. The time limit and the stop are those of `budget`, which
   // outlives the search.
-  BestSearch(const TaskGraph& graph, const ScheduleRequest& request, budget::Budget& budget);
+  BestSearch(requests::PolicyTable policies, const TaskGraph& graph, const ScheduleRequest& request,
+             budget::Budget& budget);
   BestSearch(BestSearch&& other) noexcept;
   ~BestSearch();
 

@@ -7,6 +7,7 @@
 #include "lib/base/text/sizes.h"
 #include "lib/training/simulate/makespan.h"
 #include "policies/training/requests/option_names.h"
+#include "policies/training/search/best_policy.h"
 #include "tidepool/training/program.h"
 
 namespace tidepool::search {

@@ -23,8 +23,6 @@
 
 namespace tidepool::search {
 
-inline constexpr char kBestName[] = "best";
-
 // Not thread-safe. The arguments outlive it.
 class FastestSchedule {
  public:

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/training/search/other_schedules.h"
 
-#include <string_view>
-#include <vector>
+#include <cstdint>
+#include <utility>
+#include <variant>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "lib/training/chain/micro_batches.h"
 #include "lib/training/schedule/steps/in_pages.h"
-#include "policies/training/chain/chain_policies.h"
-#include "policies/training/layerwise/layerwise_policies.h"
 #include "policies/training/requests/policy_options.h"
-#include "policies/training/search/chained_policy.h"
 #include "policies/training/search/paged_from_pool.h"
 #include "tidepool/training/chain.h"
 #include "tidepool/training/chain_policy.h"
@@ -19,57 +16,40 @@
 namespace tidepool::search {
 namespace {
 
-using Maker = absl::StatusOr<Schedule> (*)(std::string_view policy, const TaskGraph& graph,
-                                           const ScheduleRequest& request);
+using requests::OffloadPolicy;
 
 constexpr std::int64_t kUnlimitedMemory = std::int64_t{1} << 60;
 
-struct Other {
-  std::string_view policy;
-  Maker make;
-  PolicyOptions options = {};
-  bool is_chain = false;
-};
-
-// Drops the addresses that `base` gives: `best` plans its own.
-absl::StatusOr<Schedule> BaseInPages(std::string_view policy, const TaskGraph& graph,
-                                     const ScheduleRequest& request) {
-  absl::StatusOr<Schedule> schedule = layerwise::MakeBase(policy, graph, request);
+// Returns the schedule of a policy without addresses, unless the policy gives them to rounds too:
+// `best` plans its own.
+absl::StatusOr<Schedule> MakeOther(const OffloadPolicy& policy, const TaskGraph& graph,
+                                   const ScheduleRequest& request) {
+  if (policy.MakesRounds()) return policy.make_round(policy.name, graph, request);
+  const bool is_pooled = policy.make_fixed == nullptr;
+  absl::StatusOr<Schedule> schedule =
+      (is_pooled ? policy.make_pooled : policy.make_fixed)(policy.name, graph, request);
   if (!schedule.ok()) return schedule;
-  return schedule::InPages(*std::move(schedule));
-}
-
-absl::StatusOr<Schedule> PoolInPages(std::string_view policy, const TaskGraph& graph,
-                                     const ScheduleRequest& request) {
-  const absl::StatusOr<Schedule> schedule = layerwise::MakePooled(policy, graph, request);
-  if (!schedule.ok()) return schedule.status();
+  if (!is_pooled) return schedule::InPages(*std::move(schedule));
   return PagedFromPool(graph, *schedule, request.machine.devices.front().memory_bytes,
                        request.placing.alignment);
 }
 
-// Returns the policies of chains that run operations again, or the ones that do not.
-std::vector<Other> OthersOnChains(bool recompute) {
-  std::vector<Other> others;
-  for (const chain_policies::ChainPolicy& policy : chain_policies::ChainPolicies()) {
-    if (recompute ? !policy.recomputes : !policy.only_sends()) continue;
-    others.push_back({policy.name, recompute ? MakeRecomputing : MakeChained, {}, true});
-  }
-  return others;
-}
-
-// Returns whether `take` wants more schedules. Policies of chains get these options.
-bool MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const ScheduleRequest& request,
-             ChainPolicyOptions chain, const TakeSchedule& take) {
+// Asks the policies for which `is_asked` returns true, until `take` returns false.
+template <typename IsAsked>
+void MakeEach(requests::PolicyTable policies, const TaskGraph& graph,
+              const ScheduleRequest& request, const ChainPolicyOptions& of_chains,
+              const IsAsked& is_asked, const TakeSchedule& take) {
   ScheduleRequest own = request;
-  chain.stop = requests::StopOf(request.options);
   own.machine.devices.resize(1);
-  for (const Other& other : others) {
-    own.options = other.options;
-    if (other.is_chain) own.options = GraphChainOptions{.chain = chain};
-    const absl::StatusOr<Schedule> schedule = other.make(other.policy, graph, own);
-    if (schedule.ok() && !take(*schedule)) return false;
+  for (const OffloadPolicy& policy : policies) {
+    if (!is_asked(policy)) continue;
+    for (const PolicyOptions& options : policy.tried_by_best) {
+      own.options = options;
+      if (auto* chain = std::get_if<GraphChainOptions>(&own.options)) chain->chain = of_chains;
+      const absl::StatusOr<Schedule> schedule = MakeOther(policy, graph, own);
+      if (schedule.ok() && !take(*schedule)) return;
+    }
   }
-  return true;
 }
 
 // Returns whether the chain of a graph, or of its last micro-batch, is short enough for programs of
@@ -84,23 +64,33 @@ bool HasShortChain(const TaskGraph& graph) {
 
 }  // namespace
 
-void ForEachTransferSchedule(const TaskGraph& graph, const ScheduleRequest& request,
-                             const TakeSchedule& take) {
-  const Other others[] = {
-      {"none", layerwise::MakeStaying},
-      {"base", BaseInPages},
-      {"base", BaseInPages, LayerwiseOptions{.algorithms = AlgorithmChoice::kLeastMemory}},
-      {"vdnn++", PoolInPages},
-      {"vdnn++", PoolInPages, LayerwiseOptions{.set = OffloadSet::kAll}}};
-  if (!MakeAll(others, graph, request, {}, take)) return;
-  MakeAll(OthersOnChains(/*recompute=*/false), graph, request, {}, take);
+void ForEachQuickSchedule(requests::PolicyTable policies, const TaskGraph& graph,
+                          const ScheduleRequest& request, const TakeSchedule& take) {
+  MakeEach(
+      policies, graph, request, {.stop = requests::StopOf(request.options)},
+      [](const OffloadPolicy& policy) {
+        return !policy.recomputes && !policy.rounds_keep_addresses;
+      },
+      take);
 }
 
-void ForEachRecomputeSchedule(const TaskGraph& graph, const ScheduleRequest& request,
-                              double most_seconds, const TakeSchedule& take) {
+void ForEachAddressedSchedule(requests::PolicyTable policies, const TaskGraph& graph,
+                              const ScheduleRequest& request, const TakeSchedule& take) {
+  ScheduleRequest fixed = request;
+  fixed.memory = ScheduleMemory::kFixed;
+  MakeEach(
+      policies, graph, fixed, {},
+      [](const OffloadPolicy& policy) { return policy.rounds_keep_addresses; }, take);
+}
+
+void ForEachRecomputeSchedule(requests::PolicyTable policies, const TaskGraph& graph,
+                              const ScheduleRequest& request, double most_seconds,
+                              const TakeSchedule& take) {
   if (!HasShortChain(graph)) return;
-  MakeAll(OthersOnChains(/*recompute=*/true), graph, request, {.time_limit_seconds = most_seconds},
-          take);
+  MakeEach(
+      policies, graph, request,
+      {.time_limit_seconds = most_seconds, .stop = requests::StopOf(request.options)},
+      [](const OffloadPolicy& policy) { return policy.recomputes; }, take);
 }
 
 }  // namespace tidepool::search

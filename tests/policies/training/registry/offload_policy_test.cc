@@ -13,6 +13,7 @@
 #include "lib/training/schedule/steps/begin_on_host.h"
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
+#include "tests/support/sizes.h"
 #include "tests/training/graph/random_graph.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/timeline.h"
@@ -47,7 +48,7 @@ std::vector<std::string> DataOf(const TaskGraph& graph, const Schedule& schedule
 
 TEST(OffloadPolicy, NamesAreFound) {
   EXPECT_THAT(OffloadPolicyNames(),
-              ElementsAre("none", "vdnn", "vdnn++", "base", "modnn", "best", "greedy", "vdnn-ratio",
+              ElementsAre("none", "base", "vdnn", "vdnn++", "modnn", "best", "greedy", "vdnn-ratio",
                           "tflms", "dynprog", "autoswap", "recompute", "pofo"));
   EXPECT_EQ(*OffloadSetFromName("all"), OffloadSet::kAll);
   EXPECT_EQ(*OffloadSetFromName("conv"), OffloadSet::kConvolutions);
@@ -57,6 +58,26 @@ TEST(OffloadPolicy, NamesAreFound) {
   EXPECT_EQ(*AlgorithmChoiceFromName("p"), AlgorithmChoice::kFastest);
   EXPECT_EQ(*AllocationOrderFromName("prefetch-first"), AllocationOrder::kPrefetchFirst);
   EXPECT_EQ(*AllocationOrderFromName("derivative-first"), AllocationOrder::kDerivativeFirst);
+}
+
+// Policies that send nothing keep data on the device where others send some. `best` may do either.
+TEST(OffloadPolicy, TheTableTellsWhichPoliciesSendData) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 64, .inputs = DataHome::kDevice}).value();
+  ScheduleRequest request;
+  MachineLink& link = request.machine.links.front();
+  link.out_bytes_per_second = link.in_bytes_per_second = 1e12;
+  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
+    if (policy.name == "best") continue;
+    std::int64_t bytes_out = 0;
+    for (const std::int64_t memory : {680 * kMiB, 700 * kMiB, kPlenty}) {
+      request.machine.devices.front().memory_bytes = memory;
+      const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy.name, graph, request);
+      if (!made.ok()) continue;
+      const absl::StatusOr<Timeline> timeline = Simulate(*made);
+      if (timeline.ok()) bytes_out += timeline->bytes_out;
+    }
+    EXPECT_EQ(bytes_out > 0, policy.sends) << policy.name;
+  }
 }
 
 TEST(OffloadPolicy, UnknownNamesAreAnsweredWithTheKnownOnes) {

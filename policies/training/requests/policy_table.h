@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of an offload policy, as its row of the registry lists them.
-#ifndef TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_FUNCTIONS_H_
-#define TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_FUNCTIONS_H_
+// The table of offload policies: the type of its rows. The rows are in
+// policies/training/registry/policy_table.cc; `best`, the front and the tool iterate over them.
+#ifndef TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_TABLE_H_
+#define TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_TABLE_H_
 
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/graph_family.h"
 #include "tidepool/training/schedule.h"
@@ -25,24 +28,31 @@ using ChooseSubBatchOf = absl::StatusOr<std::int64_t> (*)(const GraphFamily& fam
                                                           std::int64_t batch,
                                                           const ScheduleRequest& request);
 
-// A policy has a function for a pool, for fixed addresses of its own, or for a round. The last one
-// serves pages, addresses, rounds and devices (rounds::MakeIteration).
+// A row of the table: a policy, its functions and its traits. A policy has a function for a pool,
+// for fixed addresses of its own, or for a round. The last one serves pages, addresses, rounds and
+// devices (rounds::MakeIteration).
 struct OffloadPolicy {
-  enum class Options : std::uint8_t { kLayerwise, kGraphChain, kBest, kModnn };
-
   std::string_view name = {};
   std::string_view description = {};
-  Options options = Options::kLayerwise;
+  PolicyOptions options = {};          // its defaults, of the type that it takes
   MakeForGraph make_pooled = nullptr;  // a whole iteration in a pool
   MakeForGraph make_fixed = nullptr;   // a whole iteration with addresses of its own
   // A round, which may be the whole iteration. Paged, or with addresses of its own.
   MakeForGraph make_round = nullptr;
-  bool rounds_keep_addresses = false;           // false: several rounds drop them (InPages)
   ChooseSubBatchOf choose_sub_batch = nullptr;  // null: the largest that fits
+
+  bool sends = true;                   // data leaves for the host
+  bool recomputes = false;             // tasks run again
+  bool rounds_keep_addresses = false;  // false: several rounds drop them (InPages)
+  // The options of the schedules that `best` compares with its own; empty: of none.
+  std::vector<PolicyOptions> tried_by_best = {};
 
   bool MakesRounds() const { return make_round != nullptr; }
 };
 
+// All policies, in the order in which texts list them.
+using PolicyTable = absl::Span<const OffloadPolicy>;
+
 }  // namespace tidepool::requests
 
-#endif  // TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_FUNCTIONS_H_
+#endif  // TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_TABLE_H_
