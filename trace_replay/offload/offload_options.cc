@@ -2,7 +2,6 @@
 // The options of a policy, a machine and compression, one function a group.
 #include "trace_replay/offload/offload_options.h"
 
-#include <array>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -21,6 +20,8 @@
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/modnn_options.h"
+#include "trace_replay/offload/pools_tried.h"
+#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
 #include "trace_replay/quantity.h"
 
