@@ -64,10 +64,11 @@ struct AddressedPolicy {
   OffloadPolicy planned;
 };
 
-std::vector<AddressedPolicy> AddressedPolicies() {
+std::vector<AddressedPolicy> AddressedPolicies(bool may_send) {
   std::vector<AddressedPolicy> policies;
   for (const OffloadPolicy& policy : AllPolicies()) {
-    if (policy.rounds_keep_addresses) policies.push_back({policy, Planned(policy)});
+    if (!policy.rounds_keep_addresses || (policy.sends && !may_send)) continue;
+    policies.push_back({policy, Planned(policy)});
   }
   return policies;
 }
@@ -250,16 +251,12 @@ class FrontMaker {
   // The first point may come late.
   bool IsOver() { return budget_.HasEnded() && (budget_.is_stopped() || !front_.points.empty()); }
 
-  bool MayTry(const AddressedPolicy& policy) const {
-    return options_.best.offloads || !policy.own.sends;
-  }
-
   // Makes the schedule of `modnn` for the least memory that it takes, so that the front has a left
   // end before any search.
   void TryLeastAddressed(std::int64_t most) {
     const FrontSubBatch& least = Least();
     for (const AddressedPolicy& policy : addressed_) {
-      if (!MayTry(policy) || least.modnn_bytes() > most || IsOver()) continue;
+      if (least.modnn_bytes() > most || IsOver()) return;
       Try(policy.own, least, least.modnn_bytes());
     }
   }
@@ -283,7 +280,6 @@ class FrontMaker {
 
   void TryPlannedToo(const AddressedPolicy& policy, const FrontSubBatch& sub_batch,
                      std::int64_t memory) {
-    if (!MayTry(policy)) return;
     const double fastest = FastestWithin(memory);
     Try(policy.own, sub_batch, memory);
     if (!IsOver() && FastestWithin(memory) < fastest) Try(policy.planned, sub_batch, memory);
@@ -586,7 +582,7 @@ class FrontMaker {
   const GraphOrFamily& graphs_;
   const ScheduleRequest& request_;
   FrontOptions options_;
-  const std::vector<AddressedPolicy> addressed_ = AddressedPolicies();
+  const std::vector<AddressedPolicy> addressed_ = AddressedPolicies(options_.best.offloads);
   const MakeForGraph make_best_ = [this](std::string_view /*policy*/, const TaskGraph& graph,
                                          const ScheduleRequest& request) {
     return MakeBest(graph, request);
