@@ -27,7 +27,7 @@ target_include_directories(tidepool_gpu_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/gpu/*.cc)
 add_executable(gpu_test ${sources} $<TARGET_OBJECTS:tidepool_gpu_kernels>)
 target_link_libraries(gpu_test PRIVATE GTest::gmock GTest::gtest)
-target_compile_options(gpu_test PRIVATE $<$<CONFIG:Release>:-O1>)  # as in tests/CMakeLists.txt
+target_compile_options(gpu_test PRIVATE "$<$<CONFIG:Release>:-Og;-Wno-maybe-uninitialized>")  # as in tests/CMakeLists.txt
 add_executable(gpu_bench ${PROJECT_SOURCE_DIR}/bench/gpu/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE nlohmann_json::nlohmann_json)
 if(TARGET cudart_host_probe)
