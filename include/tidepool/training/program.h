@@ -121,11 +121,13 @@ struct ProgramMapping {
   std::int64_t bytes = 0;     // whole granules
 };
 
-// Pages of data at home on a device that are other ones after an iteration than before it.
+// Pages that change places after an iteration, because data at home on the device is then in others
+// than the next one expects. All moves are made at once. As many pages move to a place as from it.
 struct ProgramMove {
   std::size_t device = 0;
-  std::int64_t from = 0;  // position in the physical memory where the bytes are after the iteration
-  std::int64_t to = 0;    // where the next iteration expects them
+  std::int64_t from =
+      0;                // position of the pages in the physical memory, in the iteration that ends
+  std::int64_t to = 0;  // in the next one
   std::int64_t bytes = 0;
 };
 

@@ -33,10 +33,10 @@ DeviceResources::~DeviceResources() {
   }
 }
 
-absl::Status DeviceResources::TakePages(const Program& program, std::int64_t granule) {
+absl::Status DeviceResources::TakePages(const Program& program) {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     pages_.push_back(std::make_unique<PagedMemory>(*devices_[i]));
-    absl::Status status = pages_.back()->Take(program, i, granule);
+    absl::Status status = pages_.back()->Take(program, i);
     if (!status.ok()) return Named(status, i, program.pool_bytes[i], " of pages");
     memory_.push_back(pages_.back()->addresses());
   }
@@ -54,7 +54,7 @@ absl::Status DeviceResources::BeginIteration(bool follows) {
 }
 
 absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t alignment) {
-  if (program.memory == ScheduleMemory::kPaged) return TakePages(program, alignment);
+  if (program.memory == ScheduleMemory::kPaged) return TakePages(program);
   // Devices allocate whole blocks, and another schedule may need the rest of the last one.
   for (const std::int64_t bytes : program.pool_bytes) {
     bytes_.push_back(RoundUp(bytes, kDeviceAlignment));

@@ -29,8 +29,8 @@ class DeviceResources {
   DeviceResources(const DeviceResources&) = delete;
   DeviceResources& operator=(const DeviceResources&) = delete;
 
-  // Takes one range of each device, at a multiple of `alignment`, a power of two. Of a program with
-  // pages it takes the addresses and the pages, which have `alignment` bytes. Called once.
+  // Takes one range of each device, at a multiple of `alignment`, a power of two; of a program with
+  // pages the addresses and the pages. Called once.
   absl::Status TakeMemory(const Program& program, std::int64_t alignment);
   // Returns ResourceExhausted unless the memory that was taken suffices for another program, and
   // InvalidArgument for one with pages, or after one.
@@ -54,7 +54,7 @@ class DeviceResources {
   Device& device_of(std::size_t stream) const { return *devices_[stream_devices_[stream]]; }
 
  private:
-  absl::Status TakePages(const Program& program, std::int64_t granule);
+  absl::Status TakePages(const Program& program);
 
   const std::vector<Device*> devices_;
   std::vector<void*> allocations_;                   // by device

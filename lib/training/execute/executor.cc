@@ -60,7 +60,7 @@ absl::StatusOr<std::int64_t> GranuleOf(absl::Span<Device* const> devices,
   return granule;
 }
 
-// Adds to an error about a schedule with larger pages that they are larger.
+// Adds both sizes to an error about a schedule that took the larger pages of the devices.
 absl::Status WithBothPages(const absl::Status& error, const Schedule& schedule,
                            const Schedule& own) {
   if (own.alignment == schedule.alignment) return error;

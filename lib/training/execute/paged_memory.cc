@@ -2,6 +2,9 @@
 #include "lib/training/execute/paged_memory.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "absl/container/btree_set.h"
 
 namespace tidepool::execute {
 
@@ -15,37 +18,49 @@ PagedMemory::~PagedMemory() {
   if (addresses_ != nullptr) device_.ReleaseAddresses(addresses_, address_bytes_).IgnoreError();
 }
 
-absl::Status PagedMemory::Take(const Program& program, std::size_t number, std::int64_t granule) {
+absl::Status PagedMemory::Take(const Program& program, std::size_t number) {
   address_bytes_ = program.address_bytes[number];
   if (address_bytes_ == 0) return absl::OkStatus();
   const absl::StatusOr<void*> addresses = device_.ReserveAddresses(address_bytes_);
   if (!addresses.ok()) return addresses.status();
   addresses_ = static_cast<std::byte*>(*addresses);
-  CutPieces(program, number, granule);
+  CutPieces(program, number);
   AddPlaces(program, number);
-  AddMoves(program, number, granule);
+  AddMoves(program, number);
   if (absl::Status status = Create(); !status.ok()) return status;
   return Map();
 }
 
-// A mapping is of whole pieces, and so is a move. Moves exchange pieces, so those have one page
-// each.
-void PagedMemory::CutPieces(const Program& program, std::size_t number, std::int64_t granule) {
-  std::vector<std::int64_t> cuts;
+// A mapping is of whole pieces, and a move takes whole pieces to whole pieces, so a cut where pages
+// move to is one where they come from. Moves lead around in circles: so the reverse follows.
+void PagedMemory::CutPieces(const Program& program, std::size_t number) {
+  absl::btree_set<std::int64_t> cuts;
+  std::vector<std::int64_t> added;
+  const auto cut = [&](std::int64_t position) {
+    if (cuts.insert(position).second) added.push_back(position);
+  };
   for (const ProgramMapping& mapping : program.mappings) {
     if (mapping.device != number) continue;
-    cuts.insert(cuts.end(), {mapping.position, mapping.position + mapping.bytes});
+    cut(mapping.position);
+    cut(mapping.position + mapping.bytes);
   }
   for (const ProgramMove& move : program.moves) {
     if (move.device != number) continue;
-    for (std::int64_t at = 0; at <= move.bytes; at += granule) {
-      cuts.insert(cuts.end(), {move.from + at, move.to + at});
+    for (const std::int64_t side : {move.from, move.to}) {
+      cut(side);
+      cut(side + move.bytes);
     }
   }
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  for (std::size_t i = 1; i < cuts.size(); ++i) {
-    pieces_.push_back({.begin = cuts[i - 1], .end = cuts[i], .next = i - 1});
+  while (!added.empty()) {
+    const std::int64_t position = added.back();
+    added.pop_back();
+    for (const ProgramMove& move : program.moves) {
+      const bool is_within = move.to < position && position < move.to + move.bytes;
+      if (is_within && move.device == number) cut(position - move.to + move.from);
+    }
+  }
+  for (auto at = cuts.begin(); at != cuts.end() && std::next(at) != cuts.end(); ++at) {
+    pieces_.push_back({.begin = *at, .end = *std::next(at), .next = pieces_.size()});
   }
 }
 
@@ -70,27 +85,14 @@ void PagedMemory::AddPlaces(const Program& program, std::size_t number) {
   }
 }
 
-// Data at home takes its pages along. Their places get the pages that nothing moves to.
-void PagedMemory::AddMoves(const Program& program, std::size_t number, std::int64_t granule) {
-  std::vector<bool> moves_away(pieces_.size());
-  std::vector<std::size_t> filled;
+void PagedMemory::AddMoves(const Program& program, std::size_t number) {
   for (const ProgramMove& move : program.moves) {
     if (move.device != number) continue;
-    for (std::int64_t at = 0; at < move.bytes; at += granule) {
-      const std::size_t from = PieceAt(move.from + at);
-      filled.push_back(PieceAt(move.to + at));
-      pieces_[filled.back()].next = from;
-      moves_away[from] = true;
+    has_moves_ = true;
+    const std::int64_t end = move.to + move.bytes;
+    for (std::size_t i = PieceAt(move.to); i < pieces_.size() && pieces_[i].end <= end; ++i) {
+      pieces_[i].next = PieceAt(pieces_[i].begin - move.to + move.from);
     }
-  }
-  has_moves_ = !filled.empty();
-  std::vector<bool> is_filled(pieces_.size());
-  for (const std::size_t piece : filled) is_filled[piece] = true;
-  auto left = filled.begin();
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    if (!moves_away[i] || is_filled[i]) continue;
-    while (moves_away[*left]) ++left;
-    pieces_[i].next = *left++;
   }
 }
 

@@ -25,9 +25,9 @@ class PagedMemory {
   PagedMemory(const PagedMemory&) = delete;
   PagedMemory& operator=(const PagedMemory&) = delete;
 
-  // Takes addresses and the pages that the program uses on device `number`, and maps them. A page
-  // has `granule` bytes, a multiple of the device's granularity. Called once.
-  absl::Status Take(const Program& program, std::size_t number, std::int64_t granule);
+  // Takes addresses and the pages that the program uses on device `number`, and maps them. Pages
+  // are multiples of the device's granularity. Called once.
+  absl::Status Take(const Program& program, std::size_t number);
   // Gives data at home, after an iteration, the addresses where the next one expects it. No work is
   // queued.
   void MoveHomes();
@@ -51,9 +51,9 @@ class PagedMemory {
     PhysicalMemory mapped = {};  // the name 0: nothing is
   };
 
-  void CutPieces(const Program& program, std::size_t number, std::int64_t granule);
+  void CutPieces(const Program& program, std::size_t number);
   void AddPlaces(const Program& program, std::size_t number);
-  void AddMoves(const Program& program, std::size_t number, std::int64_t granule);
+  void AddMoves(const Program& program, std::size_t number);
   std::size_t PieceAt(std::int64_t position) const;
   absl::Status Create();
   absl::Status Map(Place& place);

@@ -86,6 +86,23 @@ TEST(PagedExecutorTest, NetworksReadTheRightBytesInTheSmallestMemory) {
   }
 }
 
+// No call for memory is made in an iteration, and between two of them only for weights that move.
+TEST(PagedExecutorTest, MapsBetweenIterationsAlone) {
+  for (const bool moves_weights : {false, true}) {
+    RandomPrograms network = PagedNetwork("alexnet", moves_weights);
+    HostDevices devices(1);
+    ProgramRig rig(network, devices.all());
+    ASSERT_EQ(rig.Create(), absl::OkStatus());
+    const auto calls = [&] { return devices.Count(Call::kMap) + devices.Count(Call::kUnmap); };
+    const std::int64_t before = calls();
+    ASSERT_TRUE(rig.RunOnce().ok());
+    EXPECT_EQ(calls(), before);
+    ASSERT_TRUE(rig.RunOnce().ok());
+    EXPECT_EQ(calls() > before, moves_weights);
+    EXPECT_EQ(devices.Count(Call::kMap) - devices.Count(Call::kUnmap), before);
+  }
+}
+
 // More memory than the schedule uses is not taken.
 TEST(PagedExecutorTest, HoldsTheUsedPagesAlone) {
   RandomPrograms network = PagedNetwork("alexnet", /*moves_weights=*/false);

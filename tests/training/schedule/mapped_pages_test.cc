@@ -148,6 +148,63 @@ TEST(MappedPagesTest, APageHasOneOwnerAtATime) {
   EXPECT_GT(moves, 0);
 }
 
+// Data that leaves before its first use needs no values of the last iteration.
+TEST(MappedPagesTest, DataThatIsMadeAgainDoesNotMove) {
+  const std::vector<TaskAlgorithm> only = {{.name = "only"}};
+  TaskGraph graph = {
+      .name = "gradient",
+      .data = {{"sum", 512, DataKind::kWeightGradient}, {"map", 512}},
+      .tasks = {{.name = "first", .writes = {1}, .algorithms = only},
+                {.name = "second", .reads = {1}, .writes = {0}, .algorithms = only}}};
+  graph.data[0].before = graph.data[0].after = DataHome::kDevice;
+  const auto moves_after = [&](const std::vector<ScheduleStep>& steps) {
+    Schedule schedule;
+    schedule.memory = ScheduleMemory::kPaged;
+    schedule.steps = {{.kind = StepKind::kAllocate, .index = 0},
+                      {.kind = StepKind::kAllocate, .index = 1}};
+    schedule.steps.insert(schedule.steps.end(), steps.begin(), steps.end());
+    schedule.steps.push_back({.kind = StepKind::kAllocate, .index = 0});
+    schedule.steps.push_back({.kind = StepKind::kRun, .index = 1});
+    Machine machine;
+    machine.devices.front().memory_bytes = 3 * schedule.alignment;
+    return LowerSchedule({&graph, 1}, schedule, machine, {.maps_pages = true})->moves.size();
+  };
+  const ScheduleStep run = {.kind = StepKind::kRun, .index = 0};
+  const ScheduleStep drop = {.kind = StepKind::kDrop, .index = 0};
+  EXPECT_EQ(moves_after({drop, run}), 0);
+  graph.tasks[0].updates = {0};
+  EXPECT_EQ(moves_after({run, drop}), 2);
+}
+
+// Devices exchange a part of a page: the next owner of the page waits for that copy too.
+TEST(MappedPagesTest, APartOfAPageKeepsItFromOthers) {
+  const std::vector<TaskAlgorithm> only = {{.name = "only"}};
+  const TaskGraph graph = {.name = "exchange",
+                           .data = {{"sum", 32, DataKind::kWeightGradient}, {"map", 32}},
+                           .tasks = {{.name = "first", .writes = {0}, .algorithms = only},
+                                     {.name = "second", .writes = {1}, .algorithms = only}}};
+  Schedule schedule;
+  schedule.memory = ScheduleMemory::kPaged;
+  schedule.devices = 2;
+  for (const std::size_t device : {0, 1}) {
+    schedule.steps.push_back({.kind = StepKind::kAllocate, .index = 0, .device = device});
+    schedule.steps.push_back({.kind = StepKind::kRun, .index = 0, .device = device});
+  }
+  schedule.steps.push_back({.kind = StepKind::kReceive, .index = 0, .begin = 16, .source = 1});
+  schedule.steps.push_back({.kind = StepKind::kFree, .index = 0});
+  schedule.steps.push_back({.kind = StepKind::kAllocate, .index = 1});
+  schedule.steps.push_back({.kind = StepKind::kRun, .index = 1});
+  Machine machine;
+  machine.devices.assign(2, {.memory_bytes = schedule.alignment});
+  machine.peers.bytes_per_second = 1e9;
+  const Program program = LowerSchedule({&graph, 1}, schedule, machine).value();
+  constexpr std::uint32_t kReceive = 2;
+  const ProgramOperation& last = program.operations.back();
+  ASSERT_EQ(last.waits, 1);
+  EXPECT_EQ(program.waits[last.first_wait].operation, kReceive);
+  EXPECT_EQ(program.waits[last.first_wait].reason, ProgramWait::Reason::kMemory);
+}
+
 // Operations, waits and times are the same with addresses and without.
 TEST(MappedPagesTest, AddressesChangeNoWait) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

@@ -79,6 +79,7 @@ class Lowering {
   void AddMapping(std::size_t device, std::int64_t offset, ByteRange pages);
   std::int64_t MapData(const ScheduleStep& step, std::int64_t begin, const PageRanges& pages);
   void AddMoves(std::size_t instance);
+  void CloseMoves(std::size_t device);
 
   // Counts bytes that the program takes or moves, for sums that must not overflow.
   void Count(std::int64_t bytes);

@@ -2,6 +2,7 @@
 // The uses of data and of memory, from which the waits follow.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
 #include "lib/training/schedule/lower/lowering.h"
@@ -144,8 +145,12 @@ void Lowering::GiveMemory(std::size_t device, Memory memory, std::int64_t begin,
 void Lowering::GivePart(std::size_t device, std::size_t data, DataPart& part) {
   Memory memory = {.offset = part.offset, .users = part.users};
   if (maps_pages_) {
-    memory.pages =
-        mapped_[device * data_count_ + data].Take(Rounded(part.begin), Rounded(part.end));
+    const std::size_t instance = device * data_count_ + data;
+    memory.pages = mapped_[instance].Take(Rounded(part.begin), Rounded(part.end));
+    // Data that leaves before any use is made again, and needs no values of the last iteration.
+    const bool is_whole = part.begin == 0 && part.end == graph_->data[data].bytes;
+    const bool is_unused = part.state == DataPart::State::kThere && part.users.empty();
+    if (is_whole && is_unused) homes_[instance] = PageRanges();
   }
   GiveMemory(device, std::move(memory), part.begin, part.end);
   EndSpan(part, RoundedSize(part.begin, part.end));
@@ -203,6 +208,40 @@ void Lowering::AddMoves(std::size_t instance) {
       range.begin += bytes;
     }
   });
+}
+
+// Adds moves to the pages from which others move, of those to which others move: so each page moves
+// to a place of its own.
+void Lowering::CloseMoves(std::size_t device) {
+  struct Edge {
+    std::int64_t position;
+    int to;
+    int from;
+  };
+  std::vector<Edge> edges;
+  for (const ProgramMove& move : program_.moves) {
+    if (move.device != device) continue;
+    edges.push_back({move.to, 1, 0});
+    edges.push_back({move.to + move.bytes, -1, 0});
+    edges.push_back({move.from, 0, 1});
+    edges.push_back({move.from + move.bytes, 0, -1});
+  }
+  absl::c_sort(edges, [](const Edge& a, const Edge& b) { return a.position < b.position; });
+  PageRanges displaced;
+  PageRanges left;
+  Edge now = {0, 0, 0};
+  for (const Edge& edge : edges) {
+    if (now.to > now.from) displaced.Add({now.position, edge.position});
+    if (now.from > now.to) left.Add({now.position, edge.position});
+    now = {edge.position, now.to + edge.to, now.from + edge.from};
+  }
+  for (ByteRange range : left) {
+    for (const ByteRange& from : displaced.TakeFirst(range.end - range.begin)) {
+      const std::int64_t bytes = from.end - from.begin;
+      program_.moves.push_back({device, from.begin, range.begin, bytes});
+      range.begin += bytes;
+    }
+  }
 }
 
 void Lowering::Count(std::int64_t bytes) {
@@ -288,6 +327,7 @@ absl::Status Lowering::Finish() {
     program_.host_bytes += bytes;
   }
   for (std::size_t i = 0; i < homes_.size(); ++i) AddMoves(i);
+  for (std::size_t device = 0; device < schedule_.devices; ++device) CloseMoves(device);
   CountStreamsOfChannels(program_);
   if (program_.host_bytes <= machine_.host.memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("copies on the host take ", program_.host_bytes,
