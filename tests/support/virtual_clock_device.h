@@ -19,6 +19,9 @@
 #include <string>
 #include <utility>
 
+#include "lib/memory/device/host/host_backing.h"
+#include "lib/memory/device/host/memory_budget.h"
+#include "lib/memory/device/virtual_memory.h"
 #include "tidepool/device.h"
 
 namespace tidepool::testing {
@@ -28,6 +31,8 @@ struct VirtualClockOptions {
   double out_bytes_per_second = std::numeric_limits<double>::infinity();
   double in_bytes_per_second = std::numeric_limits<double>::infinity();
   double latency_seconds = 0;  // a delay in front of each copy
+  std::int64_t granularity =
+      0;  // of addresses with memory, made of the host's pages; 0: the device has no virtual memory
 };
 
 // The time of the host, and of all events that were recorded.
@@ -45,7 +50,11 @@ class VirtualClockDevice final : public Device {
   explicit VirtualClockDevice(
       const VirtualClockOptions& options,
       std::shared_ptr<VirtualClock> clock = std::make_shared<VirtualClock>())
-      : options_(options), clock_(std::move(clock)) {}
+      : options_(options), clock_(std::move(clock)), budget_(options.memory_bytes) {
+    if (options.granularity == 0) return;
+    virtual_memory_ = std::make_unique<device::VirtualMemory>(
+        options.granularity, host::MakeHostBacking(options.granularity, &budget_).value());
+  }
 
   double now() const { return clock_->now(); }
   // Queues work that takes a number of seconds.
@@ -53,7 +62,7 @@ class VirtualClockDevice final : public Device {
 
   std::string name() const override { return "virtual clock"; }
   std::int64_t memory_bytes() const override { return options_.memory_bytes; }
-  std::int64_t used_bytes() const override { return used_bytes_; }
+  std::int64_t used_bytes() const override { return budget_.used_bytes(); }
 
   absl::StatusOr<Stream> CreateStream() override {
     const Stream stream = {TakeDeviceNames(1)};
@@ -161,14 +170,11 @@ class VirtualClockDevice final : public Device {
   }
 
   absl::StatusOr<void*> AllocateMemory(std::int64_t bytes) override {
-    if (bytes > options_.memory_bytes - used_bytes_) {
-      return absl::ResourceExhaustedError("no memory, expected less to be asked for");
-    }
-    used_bytes_ += bytes;
+    if (absl::Status status = budget_.Take(bytes); !status.ok()) return status;
     return Allocate(bytes);
   }
   absl::Status FreeMemory(void* address) override {
-    used_bytes_ -= memory_.at(address).second;
+    budget_.Return(memory_.at(address).second);
     return FreePinned(address);
   }
   absl::StatusOr<void*> AllocatePinned(std::int64_t bytes) override { return Allocate(bytes); }
@@ -179,6 +185,24 @@ class VirtualClockDevice final : public Device {
     return absl::OkStatus();
   }
   absl::Status UnregisterHostMemory(void* /*address*/) override { return absl::OkStatus(); }
+
+  std::int64_t granularity() const override { return options_.granularity; }
+  absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
+    return virtual_memory_->ReserveAddresses(bytes);
+  }
+  absl::Status ReleaseAddresses(void* address, std::int64_t bytes) override {
+    return virtual_memory_->ReleaseAddresses(address, bytes);
+  }
+  absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
+    return virtual_memory_->CreatePhysical(bytes);
+  }
+  absl::Status ReleasePhysical(PhysicalMemory memory) override {
+    return virtual_memory_->ReleasePhysical(memory);
+  }
+  absl::Status Map(void* address, PhysicalMemory memory) override {
+    return virtual_memory_->Map(address, memory);
+  }
+  absl::Status Unmap(void* address) override { return virtual_memory_->Unmap(address); }
 
  private:
   struct Release {
@@ -203,7 +227,8 @@ class VirtualClockDevice final : public Device {
   std::map<std::uint64_t, double> streams_;  // when all work queued so far ends
   std::map<std::uint64_t, double> destroyed_;
   std::map<void*, std::pair<std::unique_ptr<std::byte, Release>, std::int64_t>> memory_;
-  std::int64_t used_bytes_ = 0;
+  host::MemoryBudget budget_;
+  std::unique_ptr<device::VirtualMemory> virtual_memory_;
 };
 
 }  // namespace tidepool::testing

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests `tidepool run --schedule`: a schedule with fixed addresses from a file, and errors.
+// Tests `tidepool run --schedule`: schedules with fixed addresses and with pages from a file, and
+// errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "lib/training/schedule/steps/in_pages.h"
 #include "tests/trace_replay/command_line.h"
 #include "tests/training/execute/first_fit_addresses.h"
 #include "tests/training/execute/offload_everything.h"
@@ -82,27 +88,62 @@ TEST_F(RunSchedule, WritesATimeline) {
 class RunPages : public RunSchedule {
  protected:
   RunPages() {
-    file_.schedule.memory = ScheduleMemory::kPaged;
+    file_.schedule = schedule::InPages(file_.schedule);
     file_.schedule.alignment = 1;
-    for (ScheduleStep& step : file_.schedule.steps) step.offset = -1;
+    file_.machine->devices.front().memory_bytes *= 2;
     Write();
+  }
+
+  // The schedule with pages as large as those of this machine.
+  Schedule InPagesOfThisMachine() const {
+    Schedule own = file_.schedule;
+    own.alignment = sysconf(_SC_PAGESIZE);
+    return own;
+  }
+  double PredictedSeconds(const Schedule& schedule) const {
+    const Program program = LowerSchedule({&graph_, 1}, schedule, *file_.machine).value();
+    return SimulateProgram(graph_, program).seconds;
   }
 };
 
-TEST_F(RunPages, GetAddressesFirst) {
-  const json answer = Json(Arguments({"--iterations", "1"}));
+TEST_F(RunPages, RunAsTheyAre) {
+  const json answer = Json(Arguments({"--iterations", "2"}));
+  EXPECT_EQ(answer["memory_kind"], "paged");
+  EXPECT_EQ(answer["predicted_seconds"], PredictedSeconds(InPagesOfThisMachine()));
+  EXPECT_LE(answer["pool_bytes"], file_.machine->devices.front().memory_bytes);
+  const Outcome outcome = Run(Arguments({"--iterations", "1"}));
+  EXPECT_THAT(outcome.out, HasSubstr(" in pages of "));
+}
+
+TEST_F(RunPages, GetAddressesWhereTheUserAsksForThem) {
+  const json answer = Json(Arguments({"--iterations", "1", "--memory-kind", "fixed"}));
   const Schedule fixed =
       FixAddresses({&graph_, 1}, file_.schedule, 512, {file_.machine->devices.front().memory_bytes})
           .value();
-  const Program program = LowerSchedule({&graph_, 1}, fixed, *file_.machine).value();
-  EXPECT_EQ(answer["predicted_seconds"], SimulateProgram(graph_, program).seconds);
-  EXPECT_EQ(answer["pool_bytes"], program.pool_bytes.front());
+  EXPECT_EQ(answer["memory_kind"], "fixed");
+  EXPECT_EQ(answer["predicted_seconds"], PredictedSeconds(fixed));
+  EXPECT_THAT(Json(Arguments({"--memory-kind", "fixed", "--memory", "1KiB"}), 2)["why"],
+              HasSubstr("the plan of device 0 needs"));
 }
 
-TEST_F(RunPages, WithoutRoomForAddressesAreANo) {
-  const json answer = Json(Arguments({"--memory", "1KiB"}), 2);
+// The error names the pages of both.
+TEST_F(RunPages, WithoutRoomForThePagesOfTheDeviceAreANo) {
+  const json answer = Json(Arguments({"--memory", "16KiB"}), 2);
   EXPECT_EQ(answer["fits"], false);
-  EXPECT_THAT(answer["why"], HasSubstr("the plan of device 0 needs"));
+  const std::string page = absl::StrCat(sysconf(_SC_PAGESIZE));
+  EXPECT_THAT(answer["why"],
+              HasSubstr("the schedule has pages of 1 bytes, and those of the device have " + page +
+                        ": make it with --align " + page));
+}
+
+TEST_F(RunPages, MadeByAPolicyHaveThoseOfTheDevice) {
+  const json answer = Json({"run", graph_path_, "--policy", "none", "--memory", "16MiB",
+                            "--memory-kind", "paged", "--iterations", "1", "--scale", "0"});
+  EXPECT_EQ(answer["memory_kind"], "paged");
+  EXPECT_EQ(answer["pool_bytes"].get<std::int64_t>() % sysconf(_SC_PAGESIZE), 0);
+  EXPECT_THAT(ErrorOf({"run", graph_path_, "--policy", "none", "--memory", "16MiB", "--memory-kind",
+                       "paged", "--probe-every", "1"}),
+              HasSubstr("--probe-every: the schedule has pages, expected one of a pool"));
 }
 
 // Two devices run the same two tasks.

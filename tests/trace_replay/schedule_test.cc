@@ -331,10 +331,15 @@ TEST_F(ScheduleCommand, MakesSchedulesOfTheKindOfMemoryThatIsAskedFor) {
     EXPECT_EQ(simulated["memory_kind"], kind);
     EXPECT_EQ(simulated["seconds"], made["seconds"]);
   }
-  // `run` gives pages addresses.
-  const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--link", "inf",
-                           "--iterations", "1", "--json"});
-  EXPECT_EQ(run["memory_kind"], "fixed");
+  for (const std::string kind : {"paged", "fixed"}) {
+    std::vector<std::string> run = {"run",    path_, "--schedule",   schedule_, "--scale", "0",
+                                    "--link", "inf", "--iterations", "1",       "--json"};
+    // Addresses of pages are planned where they are asked for.
+    if (kind == "fixed") run.insert(run.end(), {"--memory-kind", "fixed"});
+    EXPECT_EQ(Answer(run)["memory_kind"], kind);
+  }
+  EXPECT_THAT(ErrorOf({"run", path_, "--schedule", schedule_, "--memory-kind", "paged"}),
+              HasSubstr("--memory-kind: a choice of the policy"));
 }
 
 TEST_F(ScheduleCommand, PagesFitWhereFixedAddressesDo) {
@@ -346,7 +351,7 @@ TEST_F(ScheduleCommand, PagesFitWhereFixedAddressesDo) {
   EXPECT_THAT(
       Run({"schedule", path_, "--policy", "greedy", "--memory", "800MiB", "--memory-kind", "paged"})
           .out,
-      HasSubstr("paged memory 800.0 MiB"));
+      HasSubstr("memory 800.0 MiB in pages of 512 B"));
 }
 
 TEST_F(ScheduleCommand, CountsMemoryInPagesOfTheSizeThatIsAskedFor) {

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tidepool/training/program.h"
 #include "tidepool/training/timeline.h"
 #include "trace_replay/offload/density_probes.h"
 #include "trace_replay/offload/fixed_iteration.h"
@@ -69,16 +70,62 @@ void Scale(MadeSchedule& made, double scale) {
   made.ideal_seconds *= scale;
 }
 
+// Schedules that a policy makes in pages have those of the device.
+absl::StatusOr<OffloadCommandOptions> InPagesOfDevice(const RunCommandOptions& options) {
+  OffloadCommandOptions point = options.point;
+  if (!point.schedule.empty() || point.choice.memory_kind != ScheduleMemory::kPaged) return point;
+  std::int64_t& page_bytes = point.choice.placing.alignment;
+  Schedule empty;
+  empty.memory = ScheduleMemory::kPaged;
+  empty.alignment = page_bytes;
+  const absl::StatusOr<Schedule> pages = WithPagesOfDevice(options.device, empty);
+  if (!pages.ok()) return pages.status();
+  page_bytes = pages->alignment;
+  return point;
+}
+
+// Gives a schedule with pages those of the device, or addresses where the user asks for these.
+absl::Status TakePages(const RunCommandOptions& options, ScheduledGraph& scheduled) {
+  if (options.point.choice.memory_kind == ScheduleMemory::kFixed) {
+    scheduled.fits = FixPages(scheduled);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Schedule> own = WithPagesOfDevice(options.device, scheduled.schedule());
+  if (own.ok()) scheduled.made.schedule = *std::move(own);
+  return own.status();
+}
+
+// Adds both sizes to an error about a schedule that took the larger pages of the device.
+absl::Status AboutPages(const absl::Status& error, std::int64_t page_bytes,
+                        const Schedule& schedule) {
+  if (schedule.memory != ScheduleMemory::kPaged || schedule.alignment == page_bytes) return error;
+  return absl::Status(error.code(),
+                      absl::StrCat(error.message(), "; the schedule has pages of ", page_bytes,
+                                   " bytes, and those of the device have ", schedule.alignment,
+                                   ": make it with --align ", schedule.alignment));
+}
+
 absl::StatusOr<SimulatedIteration> Prepare(const RunCommandOptions& options) {
   if (absl::Status status = CheckTimelineFile(options.point); !status.ok()) return status;
   absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.point.graph, options.batch);
   if (!graphs.ok()) return graphs.status();
+  const absl::StatusOr<OffloadCommandOptions> point = InPagesOfDevice(options);
+  if (!point.ok()) return point.status();
   absl::StatusOr<ScheduledGraph> scheduled =
-      MakeScheduledGraph(options.point, *std::move(graphs), options.batch);
+      MakeScheduledGraph(*point, *std::move(graphs), options.batch);
   if (!scheduled.ok()) return scheduled.status();
-  if (scheduled->fits.ok()) scheduled->fits = FixPages(*scheduled);
+  const std::int64_t page_bytes = scheduled->schedule().alignment;
+  if (scheduled->fits.ok()) {
+    if (absl::Status status = TakePages(options, *scheduled); !status.ok()) return status;
+  }
   Scale(scheduled->made, options.scale);
-  return SimulateScheduled(*std::move(scheduled));
+  const Schedule schedule = scheduled->schedule();
+  absl::StatusOr<SimulatedIteration> iteration = SimulateScheduled(*std::move(scheduled));
+  if (!iteration.ok()) return AboutPages(iteration.status(), page_bytes, schedule);
+  if (!iteration->timeline.ok()) {
+    iteration->timeline = AboutPages(iteration->timeline.status(), page_bytes, schedule);
+  }
+  return iteration;
 }
 
 struct Iterations {
@@ -104,9 +151,10 @@ std::unique_ptr<PowerSampler> SamplePower(const std::string& device) {
 absl::Status CheckHasPool(const RunCommandOptions& options, const Schedule& schedule) {
   const bool needs_pool = options.probe_every > 0 || !options.data_densities.empty();
   if (!needs_pool || schedule.memory == ScheduleMemory::kPool) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(options.probe_every > 0 ? "--probe-every" : "--data-density",
-                   ": the schedule has fixed addresses, expected one of a pool"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.probe_every > 0 ? "--probe-every" : "--data-density", ": the schedule has ",
+      schedule.memory == ScheduleMemory::kPaged ? "pages" : "fixed addresses",
+      ", expected one of a pool"));
 }
 
 absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
@@ -173,12 +221,30 @@ absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options,
   return IterateFixed(options, scheduled, scheduled.schedule(), {}, std::nullopt);
 }
 
+// Returns the bytes of all pages that a schedule which fits takes. It takes new ones as long as
+// there are any, before it takes those that were given back.
+std::int64_t PagedBytes(const ScheduledGraph& scheduled) {
+  const MadeSchedule& made = scheduled.made;
+  const absl::StatusOr<Program> program =
+      LowerSchedule(made.graphs, made.schedule, made.machine, {.maps_pages = true});
+  std::vector<std::int64_t> ends(made.schedule.devices);
+  for (const ProgramMapping& mapping :
+       program.ok() ? program->mappings : std::vector<ProgramMapping>()) {
+    std::int64_t& end = ends[mapping.device];
+    end = std::max(end, mapping.position + mapping.bytes);
+  }
+  return std::accumulate(ends.begin(), ends.end(), std::int64_t{0});
+}
+
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.
-absl::Status Announce(const RunCommandOptions& options, const Timeline& simulated) {
+absl::Status Announce(const RunCommandOptions& options, const SimulatedIteration& prepared) {
   if (options.device != "host") return absl::OkStatus();
-  Timeline all_devices = simulated;
-  for (const DeviceTimeline& device : simulated.further_devices) {
+  Timeline all_devices = *prepared.timeline;
+  for (const DeviceTimeline& device : prepared.timeline->further_devices) {
     all_devices.pool_bytes += device.pool_bytes;
+  }
+  if (prepared.scheduled.schedule().memory == ScheduleMemory::kPaged) {
+    all_devices.pool_bytes = PagedBytes(prepared.scheduled);
   }
   const RunCost cost = CostOfRun(all_devices, options.iterations);
   if (absl::Status status = CheckRunMemory(cost, AvailableMemory()); !status.ok()) return status;
@@ -245,7 +311,7 @@ absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options,
 }
 
 absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& options) {
-  absl::Status status = CheckScheduleFile(app, options.point);
+  absl::Status status = CheckScheduleFile(app, options.point, /*fixes_pages=*/true);
   if (status.ok()) status = CheckRunOptions(options);
   if (status.ok() && options.point.schedule.empty()) {
     status = CheckPolicyOptions(app, options.point, {options.point.policy});
@@ -257,7 +323,7 @@ absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& opti
     return PrintDoesNotFit(options.point, prepared->scheduled, prepared->timeline.status());
   }
   status = CheckHasPool(options, prepared->scheduled.schedule());
-  if (status.ok()) status = Announce(options, *prepared->timeline);
+  if (status.ok()) status = Announce(options, *prepared);
   if (!status.ok()) return status;
   const absl::StatusOr<Iterations> iterations = Iterate(options, *prepared);
   if (!iterations.ok()) return iterations.status();

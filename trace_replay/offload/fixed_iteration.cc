@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_replay/offload/fixed_iteration.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,11 +17,20 @@ namespace {
 
 constexpr std::int64_t kSlotBytes = std::int64_t{1} << 20;  // of the pipeline's rings
 
+// Returns the pages of a host device: the schedule's, or those of this machine where they are
+// larger.
+std::int64_t HostGranularity(const Schedule& schedule) {
+  const std::int64_t power_of_two = schedule.alignment & -schedule.alignment;
+  return std::max<std::int64_t>(power_of_two, sysconf(_SC_PAGESIZE));
+}
+
 absl::StatusOr<std::unique_ptr<HostDevice>> MakeHostDeviceOf(const Machine& machine,
+                                                             const Schedule& schedule,
                                                              std::size_t number,
                                                              std::int64_t pool_bytes) {
   const MachineLink& link = machine.links[machine.devices[number].link];
   HostDeviceOptions options;
+  if (schedule.memory == ScheduleMemory::kPaged) options.granularity = HostGranularity(schedule);
   // The executor may need a little more, for the alignment.
   options.memory_bytes = pool_bytes + kMostAlignment;
   options.copy_bytes_per_second =
@@ -52,6 +63,15 @@ absl::Status Keep(absl::StatusOr<std::unique_ptr<T>> made, std::unique_ptr<T>& k
 }
 
 }  // namespace
+
+absl::StatusOr<Schedule> WithPagesOfDevice(const std::string& device, const Schedule& schedule) {
+  if (schedule.memory != ScheduleMemory::kPaged) return schedule;
+  absl::StatusOr<std::unique_ptr<Device>> made =
+      device == "cuda" ? MakeCudaDevice()
+                       : HostDevice::Create({.granularity = HostGranularity(schedule)});
+  if (!made.ok()) return made.status();
+  return WithPagesOf(std::vector<Device*>(schedule.devices, made->get()), schedule);
+}
 
 absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
     const FixedIterationOptions& options, absl::Span<const TaskGraph> graphs,
@@ -112,7 +132,8 @@ absl::Status FixedIteration::MakeDevices(const Schedule& schedule) {
   }
   for (std::size_t i = 0; i < schedule.devices; ++i) {
     absl::StatusOr<std::unique_ptr<Device>> made =
-        is_cuda ? MakeCudaDevice() : MakeHostDeviceOf(options_.machine, i, program_.pool_bytes[i]);
+        is_cuda ? MakeCudaDevice()
+                : MakeHostDeviceOf(options_.machine, schedule, i, program_.pool_bytes[i]);
     if (!made.ok()) return made.status();
     devices_.push_back(*std::move(made));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices and an executor for a schedule with fixed addresses. Tasks take the times of the program.
+// Devices and an executor for a schedule with fixed addresses or pages. Tasks take the times of the
+// program.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_FIXED_ITERATION_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_FIXED_ITERATION_H_
 
@@ -43,6 +44,10 @@ struct FixedIterationOptions {
   // ones. Empty: tasks write nothing.
   std::vector<double> densities = {};
 };
+
+// Returns the schedule with the pages of the devices that a FixedIteration makes: WithPagesOf. The
+// pages of "host" are as small as those of this machine.
+absl::StatusOr<Schedule> WithPagesOfDevice(const std::string& device, const Schedule& schedule);
 
 class FixedIteration {
  public:

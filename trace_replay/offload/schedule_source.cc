@@ -74,7 +74,8 @@ void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options) {
       ->group("Policy");
 }
 
-absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options) {
+absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options,
+                               bool fixes_pages) {
   if (options.schedule.empty()) {
     if (app.count("--memory") > 0) return absl::OkStatus();
     const bool takes_file = app.get_option_no_throw("--schedule") != nullptr;
@@ -84,9 +85,11 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
                                     takes_file ? ", or a file with --schedule" : "")));
   }
   std::vector<const char*> names = {
-      "--policy",     "--offload",   "--algorithms", "--order",      "--memory-kind", "--align",
-      "--density",    "--sub-batch", "--devices",    "--host-cores", "--reduction",   "--slots",
-      "--time-limit", "--seed",      "--recompute",  "--part",       "--host-updates"};
+      "--policy",    "--offload",   "--algorithms", "--order",       "--align", "--density",
+      "--sub-batch", "--devices",   "--host-cores", "--reduction",   "--slots", "--time-limit",
+      "--seed",      "--recompute", "--part",       "--host-updates"};
+  const bool fixes = fixes_pages && options.choice.memory_kind == ScheduleMemory::kFixed;
+  if (!fixes) names.push_back("--memory-kind");
   names.insert(names.end(), kModnnOptions.begin(), kModnnOptions.end());
   return Refuse(app, names,
                 "a choice of the policy, but --schedule gives a schedule that is made already: "

@@ -16,8 +16,10 @@ namespace tidepool::tool {
 void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options);
 
 // Refuses --schedule beside an option that decides on a schedule, and a missing --memory without
-// --schedule. `app` has parsed its arguments.
-absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options);
+// --schedule. `app` has parsed its arguments. With `fixes_pages` it may be beside --memory-kind
+// fixed, which gives pages addresses.
+absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options,
+                               bool fixes_pages = false);
 
 // Refuses a file for the schedule that is the graph or belongs to other output.
 absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std::string& output);

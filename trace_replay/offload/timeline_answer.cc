@@ -111,6 +111,11 @@ std::int64_t FirstDeviceMemory(const ScheduledGraph& scheduled) {
   return scheduled.made.machine.devices.front().memory_bytes;
 }
 
+std::string PagesText(const Schedule& schedule) {
+  if (schedule.memory != ScheduleMemory::kPaged) return "";
+  return absl::StrCat(" in pages of ", SizeText(schedule.alignment));
+}
+
 std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   const MachineLink& link = LinkOf(scheduled);
   const double out = link.out_bytes_per_second;
@@ -256,8 +261,8 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
   std::cout << absl::CHexEscape(graph.name) << "\n  " << KnownBatchText(scheduled.made.batch)
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
-            << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
-            << SizeText(FirstDeviceMemory(scheduled)) << ",\n  " << LinkLine(options, scheduled)
+            << "memory " << SizeText(FirstDeviceMemory(scheduled)) << PagesText(schedule) << ",\n  "
+            << LinkLine(options, scheduled)
             << (scheduled.made.ended_by == EndedBy::kInterrupt
                     ? ",\n  the best before the interrupt\n\n"
                     : "\n\n")

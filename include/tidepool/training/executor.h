@@ -2,11 +2,18 @@
 // Executor: carries out a schedule on devices, iteration by iteration. The caller's function queues
 // tasks.
 //
-// The schedule has fixed addresses. PlaceInPool (timeline.h) gives them to the schedule of a pool,
-// and FixAddresses (schedule.h) to one with pages. The executor queues the operations of its
-// Program (program.h). Memory of the devices and of the host, streams, events and all addresses are
-// made beforehand. An iteration allocates nothing, and the host waits only for its end, except for
-// copies that the host compresses.
+// The schedule has fixed addresses or pages. PlaceInPool (timeline.h) gives addresses to the
+// schedule of a pool. The executor queues the operations of its Program (program.h). Memory of the
+// devices and of the host, streams, events and all addresses are made beforehand. An iteration
+// allocates nothing, and the host waits only for its end, except for copies that the host
+// compresses.
+//
+// Pages need devices with virtual memory. Each stay of data on a device has addresses of its own,
+// at which its pages are mapped beforehand, so one page is mapped at several addresses. An
+// iteration makes no call to map and no wait for one: the waits of the program order the uses of a
+// page. Only where weights end an iteration in other pages than they began it, Run maps these pages
+// again before the next one, while the device has no work; that takes time of the host for each
+// page and stay.
 //
 // At most one thread may use an executor at a time; different calls may come from different
 // threads. The caller's functions throw no exceptions.
@@ -127,6 +134,14 @@ struct ExecutorOptions {
   AddReceived add_received = nullptr;
 };
 
+// Returns the schedule as an executor on these devices runs it: with pages as large as those of the
+// schedule and of the devices' virtual memory. Its times and its memory are those of the run. A
+// schedule without pages is returned as it is. InvalidArgument where neither of the two sizes is a
+// multiple of the other, and for too few devices; FailedPrecondition for a device without virtual
+// memory.
+TIDEPOOL_EXPORT absl::StatusOr<Schedule> WithPagesOf(absl::Span<Device* const> devices,
+                                                     const Schedule& schedule);
+
 class TIDEPOOL_EXPORT Executor {
  public:
   // Creates an executor. It copies `graphs` and `schedule`, for which LowerSchedule tells the
@@ -140,8 +155,8 @@ class TIDEPOOL_EXPORT Executor {
   // LowerSchedule; InvalidArgument for a null device or `launch`, for fewer devices than the
   // schedule has, for a negative `probe_every`, for probes without `on_density`, for steps kAdd
   // without `add_received`, for both `pipeline` and `copy_compressed`, with a pipeline for several
-  // devices and for compressed copies of a part of the data, and for schedules of a pool or with
-  // pages; those of the devices.
+  // devices and for compressed copies of a part of the data, and for schedules of a pool; those of
+  // WithPagesOf; those of the devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(absl::Span<Device* const> devices,
                                                           absl::Span<const TaskGraph> graphs,
                                                           const Schedule& schedule,
@@ -166,7 +181,8 @@ class TIDEPOOL_EXPORT Executor {
   //
   // The schedule runs in the memory that the executor holds; the host's memory grows where it needs
   // more. InvalidArgument where data that stays on a device between iterations would lie at another
-  // offset, and for another number of devices; ResourceExhausted for more bytes on a device, or a
+  // offset, for another number of devices, and for schedules with pages, before or after;
+  // ResourceExhausted for more bytes on a device, or a
   // larger alignment, than those of the first schedule.
   virtual absl::Status Reschedule(const Schedule& schedule) = 0;
 

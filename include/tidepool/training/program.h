@@ -81,7 +81,8 @@ struct ProgramOperation {
   // First of its entries in the program's offsets: for a task those of the data that it reads,
   // writes and updates, in the order of the graph, and of its workspace; for a copy that of its
   // bytes; for a copy from another device those of its bytes on its device, on the other one,
-  // and of kAdd in the buffer. Not set with paged memory, and for tasks of the host.
+  // and of kAdd in the buffer. Not set for tasks of the host, and with paged memory unless
+  // LowerOptions::maps_pages.
   std::uint32_t first_offset = 0;
   // Duration: of a copy with the link to itself, with the latency.
   double seconds = 0;
@@ -110,13 +111,33 @@ struct ProgramMemory {
   std::uint32_t ends = 0;
 };
 
+// Physical memory of a device with pages that lies at addresses of it, from the first operation to
+// the last. The same memory lies at several addresses: data that comes and goes has other addresses
+// in each stay, and waits order all operations that use one page.
+struct ProgramMapping {
+  std::size_t device = 0;
+  std::int64_t offset = 0;    // of the addresses
+  std::int64_t position = 0;  // in the physical memory
+  std::int64_t bytes = 0;     // whole granules
+};
+
+// Pages that change places after an iteration, because data at home on the device is then in others
+// than the next one expects. All moves are made at once. As many pages move to a place as from it.
+struct ProgramMove {
+  std::size_t device = 0;
+  std::int64_t from =
+      0;                // position of the pages in the physical memory, in the iteration that ends
+  std::int64_t to = 0;  // in the next one
+  std::int64_t bytes = 0;
+};
+
 struct Program {
   ScheduleMemory memory = ScheduleMemory::kFixed;
   std::vector<ProgramStream> streams;
   std::vector<ProgramChannel> channels;
   std::vector<ProgramOperation> operations;  // in queue order: waits name earlier operations
   std::vector<ProgramWait> waits;
-  // Fixed addresses: see ProgramOperation::first_offset; -1 for a task without workspace.
+  // See ProgramOperation::first_offset; -1 for a task without workspace.
   std::vector<std::int64_t> offsets;
   // The first operation of each iteration.
   std::vector<std::size_t> iterations;
@@ -126,6 +147,10 @@ struct Program {
   // By device: the highest end of any address in use, in whole granules; of paged memory, all bytes
   // in granules.
   std::vector<std::int64_t> pool_bytes;
+  // With LowerOptions::maps_pages: the pages at all addresses, and by device the end of these.
+  std::vector<ProgramMapping> mappings;
+  std::vector<std::int64_t> address_bytes;
+  std::vector<ProgramMove> moves;
   // Host memory for all copies and all data of the host, taken before the first step.
   std::int64_t host_bytes = 0;
 };
@@ -143,6 +168,8 @@ struct LowerOptions {
   // The host compresses the copies with a density in place of the devices, as in a pool.
   // A compressed copy has the room of its expected size on the host. Null: the devices compress.
   const HostCompression* host_compression = nullptr;
+  // With paged memory: gives all data addresses, and tells which pages lie there.
+  bool maps_pages = false;
 };
 
 // Turns a schedule into operations. `graphs` has a graph for each batch that the rounds name; a
@@ -163,7 +190,8 @@ struct LowerOptions {
 // because its size depends on the data.
 //
 // Errors: ValidateMachine's and CheckCompressionProfile's; InvalidArgument for a schedule of a
-// pool, which PlaceInPool gives its addresses; for copies between devices of a machine without
+// pool, which PlaceInPool gives its addresses; with `maps_pages` for data at home on a device that
+// is allocated in pages which other data had; for copies between devices of a machine without
 // connections between them; for a device, stream or batch that is not there; for ranges other than
 // whole granules, compressed copies of a device without a compressor, too many steps, and data that
 // another iteration would need at another address. ResourceExhausted for an address outside the

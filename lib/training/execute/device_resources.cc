@@ -19,9 +19,10 @@ std::byte* RoundedUp(void* address, std::int64_t alignment) {
   return static_cast<std::byte*>(address) + (past == 0 ? 0 : step - past);
 }
 
-absl::Status Named(const absl::Status& status, std::size_t device, std::int64_t bytes) {
-  return absl::Status(status.code(), absl::StrCat("no ", bytes, " bytes on device ", device, ": ",
-                                                  status.message()));
+absl::Status Named(const absl::Status& status, std::size_t device, std::int64_t bytes,
+                   const char* in = "") {
+  return absl::Status(status.code(), absl::StrCat("no ", bytes, " bytes", in, " on device ", device,
+                                                  ": ", status.message()));
 }
 
 }  // namespace
@@ -32,7 +33,28 @@ DeviceResources::~DeviceResources() {
   }
 }
 
+absl::Status DeviceResources::TakePages(const Program& program) {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    pages_.push_back(std::make_unique<PagedMemory>(*devices_[i]));
+    absl::Status status = pages_.back()->Take(program, i);
+    if (!status.ok()) return Named(status, i, program.pool_bytes[i], " of pages");
+    memory_.push_back(pages_.back()->addresses());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceResources::BeginIteration(bool follows) {
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    if (follows) pages_[i]->MoveHomes();
+    if (absl::Status status = pages_[i]->Map(); !status.ok()) {
+      return Named(status, i, pages_[i]->held_bytes(), " of pages");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t alignment) {
+  if (program.memory == ScheduleMemory::kPaged) return TakePages(program);
   // Devices allocate whole blocks, and another schedule may need the rest of the last one.
   for (const std::int64_t bytes : program.pool_bytes) {
     bytes_.push_back(RoundUp(bytes, kDeviceAlignment));
@@ -53,6 +75,11 @@ absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t al
 }
 
 absl::Status DeviceResources::CheckMemory(const Program& program, std::int64_t alignment) const {
+  if (program.memory == ScheduleMemory::kPaged || !pages_.empty()) {
+    return absl::InvalidArgumentError(
+        "one of the two schedules has pages, expected fixed addresses in both: make another "
+        "executor");
+  }
   if (alignment > alignment_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the schedule has an alignment of ", alignment, ", expected at most ",

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lib/memory/device/owned.h"
+#include "lib/training/execute/paged_memory.h"
 #include "tidepool/device.h"
 #include "tidepool/training/program.h"
 
@@ -28,23 +29,36 @@ class DeviceResources {
   DeviceResources(const DeviceResources&) = delete;
   DeviceResources& operator=(const DeviceResources&) = delete;
 
-  // Takes one range of each device, at a multiple of `alignment`, a power of two. Called once.
+  // Takes one range of each device, at a multiple of `alignment`, a power of two; of a program with
+  // pages the addresses and the pages. Called once.
   absl::Status TakeMemory(const Program& program, std::int64_t alignment);
-  // Returns ResourceExhausted unless the memory that was taken suffices for another program.
+  // Returns ResourceExhausted unless the memory that was taken suffices for another program, and
+  // InvalidArgument for one with pages, or after one.
   absl::Status CheckMemory(const Program& program, std::int64_t alignment) const;
+  // Makes memory ready for an iteration. Data at home stays after an iteration that ended well, of
+  // which `follows` tells. No work is queued.
+  absl::Status BeginIteration(bool follows);
+  // Returns the bytes of a device that the program with `pool_bytes` holds.
+  std::int64_t HeldBytes(std::size_t device, std::int64_t pool_bytes) const {
+    return pages_.empty() ? pool_bytes : pages_[device]->held_bytes();
+  }
   // Creates the streams that have operations, and keeps those that exist. All programs have the
   // same list of streams.
   absl::Status CreateStreams(const Program& program);
 
   const std::vector<Device*>& devices() const { return devices_; }
-  const std::vector<std::byte*>& memory() const { return memory_; }  // by device
+  // By device: the address of offset 0.
+  const std::vector<std::byte*>& memory() const { return memory_; }
   // By stream of the program; Stream() without operations so far.
   const std::vector<Stream>& streams() const { return streams_; }
   Device& device_of(std::size_t stream) const { return *devices_[stream_devices_[stream]]; }
 
  private:
+  absl::Status TakePages(const Program& program);
+
   const std::vector<Device*> devices_;
-  std::vector<void*> allocations_;  // by device
+  std::vector<void*> allocations_;                   // by device
+  std::vector<std::unique_ptr<PagedMemory>> pages_;  // by device; empty without pages
   std::vector<std::byte*> memory_;
   std::vector<std::int64_t> bytes_;
   std::int64_t alignment_ = 0;

@@ -37,8 +37,55 @@ absl::Status CheckArguments(absl::Span<Device* const> devices, const Schedule& s
       "the executor got ", devices.size(), " devices, and the schedule has ", schedule.devices));
 }
 
+// Returns the granule of the pages of both the schedule and the devices.
+absl::StatusOr<std::int64_t> GranuleOf(absl::Span<Device* const> devices,
+                                       const Schedule& schedule) {
+  std::int64_t granule = schedule.alignment;
+  for (std::size_t i = 0; i < schedule.devices; ++i) {
+    const std::int64_t of_device = devices[i]->granularity();
+    if (of_device == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the schedule has pages, and device ", i, ", ", devices[i]->name(),
+                       ", has no virtual memory: expected fixed addresses, which FixAddresses and "
+                       "`--memory-kind fixed` plan"));
+    }
+    if (granule % of_device == 0) continue;
+    if (granule < 1 || of_device % granule != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the schedule has pages of ", schedule.alignment, " bytes, and those of device ", i,
+          " have ", of_device, ", expected one of the two to be a multiple of the other"));
+    }
+    granule = of_device;
+  }
+  return granule;
+}
+
+// Adds both sizes to an error about a schedule that took the larger pages of the devices.
+absl::Status WithBothPages(const absl::Status& error, const Schedule& schedule,
+                           const Schedule& own) {
+  if (own.alignment == schedule.alignment) return error;
+  return absl::Status(
+      error.code(),
+      absl::StrCat(error.message(), "; the schedule has pages of ", schedule.alignment,
+                   " bytes, and those of the device have ", own.alignment, ": make it with these"));
+}
+
 }  // namespace
 }  // namespace execute
+
+absl::StatusOr<Schedule> WithPagesOf(absl::Span<Device* const> devices, const Schedule& schedule) {
+  if (schedule.memory != ScheduleMemory::kPaged) return schedule;
+  const bool has_null = std::find(devices.begin(), devices.end(), nullptr) != devices.end();
+  if (has_null || devices.size() < schedule.devices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected the ", schedule.devices, " devices of the schedule, and no null pointer"));
+  }
+  const absl::StatusOr<std::int64_t> granule = execute::GranuleOf(devices, schedule);
+  if (!granule.ok()) return granule.status();
+  Schedule own = schedule;
+  own.alignment = *granule;
+  return own;
+}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
@@ -50,12 +97,14 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     return absl::InvalidArgumentError(
         "a pipeline and a function `copy_compressed`, expected one of them");
   }
-  absl::StatusOr<Program> program = execute::LowerChecked(graphs, schedule, machine, options);
-  if (!program.ok()) return program.status();
+  const absl::StatusOr<Schedule> own = WithPagesOf(devices, schedule);
+  if (!own.ok()) return own.status();
+  absl::StatusOr<Program> program = execute::LowerChecked(graphs, *own, machine, options);
+  if (!program.ok()) return execute::WithBothPages(program.status(), schedule, *own);
   auto executor =
       std::make_unique<execute::ProgramExecutor>(devices.first(schedule.devices), graphs, machine,
                                                  std::move(launch), std::move(fill), options);
-  if (status = executor->Start(schedule, *std::move(program)); !status.ok()) return status;
+  if (status = executor->Start(*own, *std::move(program)); !status.ok()) return status;
   return executor;
 }
 

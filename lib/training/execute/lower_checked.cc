@@ -13,11 +13,10 @@ namespace tidepool::execute {
 namespace {
 
 absl::Status CheckMemoryKind(const Schedule& schedule) {
-  if (schedule.memory == ScheduleMemory::kFixed) return absl::OkStatus();
+  if (schedule.memory != ScheduleMemory::kPool) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      schedule.memory == ScheduleMemory::kPaged
-          ? "the schedule has pages, expected fixed addresses: FixAddresses plans them"
-          : "the schedule is one of a pool, expected fixed addresses: PlaceInPool gives it them");
+      "the schedule is one of a pool, expected fixed addresses or pages: PlaceInPool gives it "
+      "addresses");
 }
 
 absl::Status CheckAdditions(const Schedule& schedule, const ExecutorOptions& options) {
@@ -37,6 +36,7 @@ absl::Status CheckAddresses(absl::Span<const TaskGraph> graphs, const Schedule& 
                                                    " devices, and the schedule has ",
                                                    schedule.devices));
   }
+  if (schedule.memory == ScheduleMemory::kPaged) return ValidateSchedule(graphs, schedule);
   memory_bytes.resize(schedule.devices);
   return ValidateAddresses(graphs, schedule, memory_bytes);
 }
@@ -71,7 +71,8 @@ absl::StatusOr<Program> LowerChecked(absl::Span<const TaskGraph> graphs, const S
   if (!status.ok()) return status;
   const HostCompression compression;  // no times count here
   return LowerSchedule(graphs, schedule, machine,
-                       {.host_compression = host_compresses ? &compression : nullptr});
+                       {.host_compression = host_compresses ? &compression : nullptr,
+                        .maps_pages = schedule.memory == ScheduleMemory::kPaged});
 }
 
 }  // namespace tidepool::execute

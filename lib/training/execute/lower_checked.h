@@ -13,10 +13,10 @@
 
 namespace tidepool::execute {
 
-// Returns the program of a schedule with fixed addresses. Errors: those of ValidateAddresses and
-// LowerSchedule; InvalidArgument for other memory than fixed addresses, for more devices than the
-// machine has, for steps kAdd without a function that adds, and with a pipeline for several devices
-// and for compressed copies of a part of the data.
+// Returns the program of a schedule with fixed addresses, or with pages, which it maps. Errors:
+// those of ValidateAddresses, ValidateSchedule and LowerSchedule; InvalidArgument for the schedule
+// of a pool, for more devices than the machine has, for steps kAdd without a function that adds,
+// and with a pipeline for several devices and for compressed copies of a part of the data.
 absl::StatusOr<Program> LowerChecked(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
                                      const Machine& machine, const ExecutorOptions& options);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An iteration is one pass over the plan. The host allocates nothing in it, and waits only for its
-// end.
+// end. Between iterations it maps the pages of weights that moved.
 #include "lib/training/execute/program_executor.h"
 
 #include <algorithm>
@@ -162,10 +162,9 @@ absl::StatusOr<Timeline> ProgramExecutor::Run() {
 absl::StatusOr<Timeline> ProgramExecutor::Iterate() {
   begin_ = clock_();
   pipeline_copies_.Begin(prepared_->copies.count());
-  if (options_.measures) {
-    absl::Status begun = BeginStamps(*prepared_->stamps);
-    if (!begun.ok()) return AtStep(graphs_.front(), prepared_->schedule, 0, begun);
-  }
+  absl::Status begun = resources_.BeginIteration(!is_fresh_);
+  if (begun.ok() && options_.measures) begun = BeginStamps(*prepared_->stamps);
+  if (!begun.ok()) return AtStep(graphs_.front(), prepared_->schedule, 0, begun);
   std::size_t at = 0;
   absl::Status status;
   for (; status.ok() && at < prepared_->plan.operations.size(); ++at) status = Perform(at);
@@ -315,10 +314,11 @@ void ProgramExecutor::Abandon() {
 absl::StatusOr<Timeline> ProgramExecutor::Measure() const {
   Timeline timeline;
   timeline.seconds = clock_() - begin_;
-  timeline.peak_device_bytes = timeline.pool_bytes = prepared_->program.pool_bytes.front();
-  for (std::size_t i = 1; i < prepared_->program.pool_bytes.size(); ++i) {
+  const std::vector<std::int64_t>& pool_bytes = prepared_->program.pool_bytes;
+  timeline.peak_device_bytes = timeline.pool_bytes = resources_.HeldBytes(0, pool_bytes.front());
+  for (std::size_t i = 1; i < pool_bytes.size(); ++i) {
     DeviceTimeline& device = timeline.further_devices.emplace_back();
-    device.peak_bytes = device.pool_bytes = prepared_->program.pool_bytes[i];
+    device.peak_bytes = device.pool_bytes = resources_.HeldBytes(i, pool_bytes[i]);
   }
   timeline.peak_host_bytes = options_.pipeline == nullptr
                                  ? prepared_->program.host_bytes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor: queues a plan that was made before. Memory, host
-// memory, streams and events are taken once for a schedule.
+// The executor: queues a plan that was made before. Memory, host memory, streams and events are
+// taken once for a schedule.
 #ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_PROGRAM_EXECUTOR_H_
 #define TIDEPOOL_LIB_TRAINING_EXECUTE_PROGRAM_EXECUTOR_H_
 

@@ -3,6 +3,7 @@
 // task reads the weights of a training on one device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -106,7 +107,7 @@ class SummedTraining {
   SummedTraining(const SummedLayers& layers, MadeSchedule made)
       : layers_(layers), made_(std::move(made)) {
     for (std::size_t i = 0; i < made_.schedule.devices; ++i) {
-      devices_.push_back(HostDevice::Create({}).value());
+      devices_.push_back(HostDevice::Create({.granularity = sysconf(_SC_PAGESIZE)}).value());
     }
   }
 
@@ -216,12 +217,12 @@ class SummedTraining {
 };
 
 MadeSchedule MadeFor(const SummedLayers& layers, std::size_t devices, std::int64_t sub_batch,
-                     GradientReduction reduction) {
+                     GradientReduction reduction, ScheduleMemory memory = ScheduleMemory::kFixed) {
   ScheduleRequest request = {.batch = static_cast<std::int64_t>(5 * devices),
                              .sub_batch = sub_batch,
                              .devices = devices,
                              .reduction = reduction,
-                             .memory = ScheduleMemory::kFixed};
+                             .memory = memory};
   request.machine.devices.assign(devices, {.memory_bytes = 1 << 20});
   request.machine.host.cores = 2;
   request.machine.peers.bytes_per_second = 50e9;
@@ -233,7 +234,15 @@ MadeSchedule MadeFor(const SummedLayers& layers, std::size_t devices, std::int64
 constexpr GradientReduction kReductions[] = {
     GradientReduction::kHost, GradientReduction::kFirstDevice, GradientReduction::kRing};
 
-TEST(Exchange, WeightsAreThoseOfOneDevice) {
+class ExchangeInMemory : public ::testing::TestWithParam<ScheduleMemory> {};
+
+INSTANTIATE_TEST_SUITE_P(Memory, ExchangeInMemory,
+                         ::testing::Values(ScheduleMemory::kFixed, ScheduleMemory::kPaged),
+                         [](const auto& memory) {
+                           return std::string(ScheduleMemoryName(memory.param));
+                         });
+
+TEST_P(ExchangeInMemory, WeightsAreThoseOfOneDevice) {
   std::mt19937_64 random(3);
   for (const DataHome weights : {DataHome::kDevice, DataHome::kHost}) {
     for (const GradientReduction reduction : kReductions) {
@@ -242,7 +251,7 @@ TEST(Exchange, WeightsAreThoseOfOneDevice) {
         SCOPED_TRACE(absl::StrCat(std::string(GradientReductionName(reduction)), ", ", devices,
                                   " devices, sub-batch ", sub_batch));
         const SummedLayers layers(1 + devices, weights, random);
-        SummedTraining training(layers, MadeFor(layers, devices, sub_batch, reduction));
+        SummedTraining training(layers, MadeFor(layers, devices, sub_batch, reduction, GetParam()));
         ASSERT_EQ(training.Create(), absl::OkStatus());
         for (int iteration = 0; iteration < 3; ++iteration) {
           const absl::StatusOr<std::size_t> wrong = training.Run(iteration);

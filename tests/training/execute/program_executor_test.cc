@@ -26,33 +26,14 @@ namespace {
 using testing::Enlarge;
 using testing::FixedProgram;
 using ::testing::HasSubstr;
+using testing::HostDevices;
+using testing::MovesHomes;
+using testing::PagedProgram;
 using testing::ProgramRig;
 using testing::RandomPrograms;
 using testing::Rounds;
 using ::testing::StartsWith;
 using Call = HostDevice::Call;
-
-class HostDevices {
- public:
-  explicit HostDevices(std::size_t count, const HostDeviceOptions& options = {}) {
-    for (std::size_t i = 0; i < count; ++i) owned_.push_back(HostDevice::Create(options).value());
-  }
-
-  HostDevice& operator[](std::size_t i) { return *owned_[i]; }
-  std::vector<Device*> all() const {
-    std::vector<Device*> devices;
-    for (const auto& device : owned_) devices.push_back(device.get());
-    return devices;
-  }
-  std::int64_t Count(Call call) const {
-    std::int64_t calls = 0;
-    for (const auto& device : owned_) calls += device->CountCalls(call);
-    return calls;
-  }
-
- private:
-  std::vector<std::unique_ptr<HostDevice>> owned_;
-};
 
 // The features that random schedules must show, so that a test cannot become empty unnoticed.
 struct Features {
@@ -62,6 +43,7 @@ struct Features {
   int two_devices = 0;
   int repeated_rounds = 0;
   int host_tasks = 0;
+  int moves = 0;  // of weights to other pages
 };
 
 void Count(const RandomPrograms& random, Features& features) {
@@ -86,14 +68,35 @@ void Count(const RandomPrograms& random, Features& features) {
   }
 }
 
-TEST(ProgramExecutorTest, TasksReadTheRightBytes) {
+// The parameter is the kind of memory: fixed addresses or pages.
+class ProgramExecutorTest : public ::testing::TestWithParam<ScheduleMemory> {
+ protected:
+  static bool IsFixed() { return GetParam() == ScheduleMemory::kFixed; }
+  static RandomPrograms AnyProgram(std::uint64_t seed) {
+    return IsFixed() ? FixedProgram(seed) : PagedProgram(seed);
+  }
+  // Work on its data takes time.
+  static RandomPrograms LargeProgram(std::uint64_t seed) {
+    RandomPrograms random = AnyProgram(seed);
+    if (IsFixed()) Enlarge(random, 64);
+    return random;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Memory, ProgramExecutorTest,
+                         ::testing::Values(ScheduleMemory::kFixed, ScheduleMemory::kPaged),
+                         [](const auto& memory) {
+                           return std::string(ScheduleMemoryName(memory.param));
+                         });
+
+TEST_P(ProgramExecutorTest, TasksReadTheRightBytes) {
   Features features;
-  const int rounds = Rounds(300);
+  const int rounds = Rounds(IsFixed() ? 300 : 120);
   for (int seed = 0; seed < rounds; ++seed) {
     SCOPED_TRACE(seed);
-    RandomPrograms random = FixedProgram(static_cast<std::uint64_t>(seed));
+    RandomPrograms random = LargeProgram(static_cast<std::uint64_t>(seed));
     Count(random, features);
-    Enlarge(random, 64);
+    features.moves += MovesHomes(random) ? 1 : 0;
     HostDeviceOptions options;
     if (seed % 3 == 0) {
       options.copy_bytes_per_second = 1e8;
@@ -102,6 +105,9 @@ TEST(ProgramExecutorTest, TasksReadTheRightBytes) {
     HostDevices devices(random.schedule.devices, options);
     ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create({.measures = seed % 4 == 0}), absl::OkStatus());
+    for (std::size_t i = 0; !IsFixed() && i < random.schedule.devices; ++i) {
+      EXPECT_LE(devices[i].used_bytes(), random.machine.devices[i].memory_bytes);
+    }
     const auto hashes = rig.Run(3);
     ASSERT_TRUE(hashes.ok()) << hashes.status();
     ASSERT_EQ(*hashes, rig.Expected(3));
@@ -114,11 +120,12 @@ TEST(ProgramExecutorTest, TasksReadTheRightBytes) {
   EXPECT_GT(features.two_devices, rounds / 8);
   EXPECT_GT(features.repeated_rounds, rounds / 10);
   EXPECT_GT(features.host_tasks, rounds / 20);
+  EXPECT_EQ(features.moves > rounds / 20, !IsFixed()) << features.moves;
 }
 
-TEST(ProgramExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
+TEST_P(ProgramExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    RandomPrograms random = FixedProgram(seed);
+    RandomPrograms random = AnyProgram(seed);
     HostDevices devices(random.schedule.devices);
     ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
@@ -127,9 +134,11 @@ TEST(ProgramExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
       for (const Call call : calls) sum += devices.Count(call);
       return sum;
     };
-    const std::vector<Call> takes = {
-        Call::kAllocateMemory,     Call::kFreeMemory,   Call::kAllocatePinned, Call::kFreePinned,
-        Call::kRegisterHostMemory, Call::kCreateStream, Call::kCreateEvent,    Call::kMap};
+    std::vector<Call> takes = {Call::kAllocateMemory,     Call::kFreeMemory,
+                               Call::kAllocatePinned,     Call::kFreePinned,
+                               Call::kRegisterHostMemory, Call::kCreateStream,
+                               Call::kCreateEvent,        Call::kCreatePhysical};
+    if (!MovesHomes(random)) takes.insert(takes.end(), {Call::kMap, Call::kUnmap});
     const std::vector<Call> waits = {Call::kSynchronizeStream, Call::kSynchronizeEvent,
                                      Call::kQueryEvent};
     const std::int64_t taken = count(takes);
@@ -141,9 +150,9 @@ TEST(ProgramExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
 }
 
 // An event is recorded only for a wait of another stream, or for the end.
-TEST(ProgramExecutorTest, RecordsEventsOnlyForWaits) {
+TEST_P(ProgramExecutorTest, RecordsEventsOnlyForWaits) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    RandomPrograms random = FixedProgram(seed);
+    RandomPrograms random = AnyProgram(seed);
     HostDevices devices(random.schedule.devices);
     ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
@@ -152,10 +161,9 @@ TEST(ProgramExecutorTest, RecordsEventsOnlyForWaits) {
   }
 }
 
-TEST(ProgramExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
+TEST_P(ProgramExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    RandomPrograms random = FixedProgram(seed);
-    Enlarge(random, 64);
+    RandomPrograms random = LargeProgram(seed);
     HostDevices devices(random.schedule.devices, {.copy_latency_ns = 20'000});
     ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
@@ -175,10 +183,10 @@ TEST(ProgramExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
   }
 }
 
-TEST(ProgramExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
-  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+TEST_P(ProgramExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
+  for (std::uint64_t seed = 0; seed < (IsFixed() ? 6 : 2); ++seed) {
     for (const bool measures : {false, true}) {
-      RandomPrograms random = FixedProgram(seed);
+      RandomPrograms random = AnyProgram(seed);
       HostDevices devices(random.schedule.devices);
       for (std::size_t failing = 0; failing < random.schedule.devices; ++failing) {
         HostDevice& device = devices[failing];
@@ -207,14 +215,14 @@ TEST(ProgramExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
   }
 }
 
-TEST(ProgramExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    RandomPrograms random = FixedProgram(seed);
+TEST_P(ProgramExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
+  for (std::uint64_t seed = 0; seed < (IsFixed() ? 10 : 3); ++seed) {
+    RandomPrograms random = AnyProgram(seed);
     HostDevices devices(random.schedule.devices);
     for (std::size_t failing = 0; failing < random.schedule.devices; ++failing) {
       bool has_failed = true;
       for (std::int64_t n = 1; has_failed; ++n) {
-        ASSERT_LT(n, 1000);
+        ASSERT_LT(n, 5000);
         devices[failing].FailCall(Call::kAny, n);
         ProgramRig rig(random, devices.all());
         const absl::Status status = rig.Create();
@@ -230,7 +238,7 @@ TEST(ProgramExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
   }
 }
 
-TEST(ProgramExecutorTest, TellsHowMuchMemoryADeviceLacks) {
+TEST(ProgramExecutorErrorsTest, TellsHowMuchMemoryADeviceLacks) {
   RandomPrograms random = FixedProgram(1);
   Enlarge(random, 1 << 16);
   HostDevices devices(random.schedule.devices, {.memory_bytes = 1 << 16});
@@ -240,12 +248,11 @@ TEST(ProgramExecutorTest, TellsHowMuchMemoryADeviceLacks) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("bytes on device 0"));
 }
 
-TEST(ProgramExecutorTest, ExecutorsRunAtTheSameTime) {
+TEST_P(ProgramExecutorTest, ExecutorsRunAtTheSameTime) {
   HostDevices devices(2);
   const auto run = [&](std::uint64_t seed) {
     for (; seed < 40; seed += 4) {
-      RandomPrograms random = FixedProgram(seed);
-      Enlarge(random, 64);
+      RandomPrograms random = LargeProgram(seed);
       ProgramRig rig(random, devices.all());
       ASSERT_EQ(rig.Create(), absl::OkStatus());
       const auto hashes = rig.Run(2);
@@ -260,8 +267,8 @@ TEST(ProgramExecutorTest, ExecutorsRunAtTheSameTime) {
   EXPECT_EQ(devices[1].used_bytes(), 0);
 }
 
-TEST(ProgramExecutorTest, TellsTheStepOfEachOperation) {
-  RandomPrograms random = FixedProgram(8);
+TEST_P(ProgramExecutorTest, TellsTheStepOfEachOperation) {
+  RandomPrograms random = AnyProgram(8);
   HostDevices devices(random.schedule.devices);
   ProgramRig rig(random, devices.all());
   std::vector<std::size_t> steps;
@@ -274,7 +281,7 @@ TEST(ProgramExecutorTest, TellsTheStepOfEachOperation) {
 }
 
 // The next iteration would not find the weights.
-TEST(ProgramExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
+TEST(ProgramExecutorErrorsTest, RefusesWeightsThatEndAtOtherAddresses) {
   TaskGraph graph = MakeModel("alexnet", {.batch = 1, .inputs = DataHome::kDevice}).value();
   for (GraphData& data : graph.data) data.bytes = data.bytes / (1 << 16) + 1;
   testing::FirstFitAddresses addresses(graph);
@@ -294,7 +301,7 @@ TEST(ProgramExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("offset"));
 }
 
-TEST(ProgramExecutorTest, RefusesWhatItCannotRun) {
+TEST(ProgramExecutorErrorsTest, RefusesWhatItCannotRun) {
   RandomPrograms random = FixedProgram(1);
   HostDevices devices(random.schedule.devices);
   const auto error = [&](std::vector<Device*> on, const LaunchTask& launch) {
@@ -309,12 +316,11 @@ TEST(ProgramExecutorTest, RefusesWhatItCannotRun) {
   EXPECT_EQ(
       error({}, launch).message(),
       absl::StrCat("the executor got 0 devices, and the schedule has ", random.schedule.devices));
-  random.schedule.memory = ScheduleMemory::kPaged;
-  EXPECT_EQ(error(devices.all(), launch).message(),
-            "the schedule has pages, expected fixed addresses: FixAddresses plans them");
   random.schedule.memory = ScheduleMemory::kPool;
-  EXPECT_EQ(error(devices.all(), launch).message(),
-            "the schedule is one of a pool, expected fixed addresses: PlaceInPool gives it them");
+  EXPECT_EQ(
+      error(devices.all(), launch).message(),
+      "the schedule is one of a pool, expected fixed addresses or pages: PlaceInPool gives it "
+      "addresses");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ namespace tidepool {
 namespace {
 
 using testing::FixedProgram;
+using testing::PagedProgram;
 using testing::RandomPrograms;
 using testing::VirtualClock;
 using testing::VirtualClockDevice;
@@ -46,7 +48,8 @@ class VirtualRig {
       owned_.push_back(std::make_unique<VirtualClockDevice>(
           testing::VirtualClockOptions{.out_bytes_per_second = link.out_bytes_per_second,
                                        .in_bytes_per_second = link.in_bytes_per_second,
-                                       .latency_seconds = link.latency_seconds},
+                                       .latency_seconds = link.latency_seconds,
+                                       .granularity = testing::HostPageBytes()},
           clock_));
       devices.push_back(owned_.back().get());
     }
@@ -139,12 +142,22 @@ void ExpectSameEvents(const Timeline& actual, const Timeline& expected) {
   EXPECT_EQ(actual.bytes_in, expected.bytes_in);
 }
 
-TEST(ProgramExecutorTimelineTest, IsTheSimulators) {
+class ProgramExecutorTimelineTest : public ::testing::TestWithParam<ScheduleMemory> {};
+
+INSTANTIATE_TEST_SUITE_P(Memory, ProgramExecutorTimelineTest,
+                         ::testing::Values(ScheduleMemory::kFixed, ScheduleMemory::kPaged),
+                         [](const auto& memory) {
+                           return std::string(ScheduleMemoryName(memory.param));
+                         });
+
+TEST_P(ProgramExecutorTimelineTest, IsTheSimulators) {
+  const bool is_fixed = GetParam() == ScheduleMemory::kFixed;
   int two_devices = 0;
   std::size_t stalls = 0;
-  for (int seed = 0; seed < testing::Rounds(600); ++seed) {
-    SCOPED_TRACE(seed);
-    RandomPrograms random = FixedProgram(static_cast<std::uint64_t>(seed));
+  for (int i = 0; i < testing::Rounds(600); ++i) {
+    SCOPED_TRACE(i);
+    const auto seed = static_cast<std::uint64_t>(i);
+    RandomPrograms random = is_fixed ? FixedProgram(seed) : PagedProgram(seed);
     if (SharesLink(random)) continue;
     CopyRawBytes(random);
     two_devices += random.schedule.devices > 1 ? 1 : 0;
@@ -162,7 +175,7 @@ TEST(ProgramExecutorTimelineTest, IsTheSimulators) {
 }
 
 // A pool's schedule with the addresses that the pool gives takes the time that is simulated for it.
-TEST(ProgramExecutorTimelineTest, IsTheSimulatorsForPools) {
+TEST(PoolExecutorTimelineTest, IsTheSimulators) {
   for (const char* policy : {"vdnn", "vdnn++"}) {
     SCOPED_TRACE(policy);
     RandomPrograms pool(0);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An executor of a random schedule with fixed addresses. Its tasks do real work by host functions.
+// An executor of a random schedule with fixed addresses or pages. Its tasks do real work by host
+// functions.
 #ifndef TIDEPOOL_TESTS_TRAINING_EXECUTE_PROGRAM_RIG_H_
 #define TIDEPOOL_TESTS_TRAINING_EXECUTE_PROGRAM_RIG_H_
+
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -13,19 +16,61 @@
 #include "tests/training/execute/program_work.h"
 #include "tests/training/schedule/random_program.h"
 #include "tidepool/device.h"
+#include "tidepool/host_device.h"
 #include "tidepool/training/executor.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::testing {
 
-// Returns a random schedule with fixed addresses, one of three for two devices.
-inline RandomPrograms FixedProgram(std::uint64_t seed) {
+// Returns a random schedule with memory of this kind, one of three for two devices.
+inline RandomPrograms ProgramOf(ScheduleMemory memory, std::uint64_t seed) {
   const std::size_t devices = seed % 3 == 0 ? 2 : 1;
   for (;; seed += 1'000'000) {
     RandomPrograms random(seed);
-    const bool is_fixed = random.schedule.memory == ScheduleMemory::kFixed;
-    if (is_fixed && random.schedule.devices == devices) return random;
+    if (random.schedule.memory == memory && random.schedule.devices == devices) return random;
   }
 }
+inline RandomPrograms FixedProgram(std::uint64_t seed) {
+  return ProgramOf(ScheduleMemory::kFixed, seed);
+}
+
+inline std::int64_t HostPageBytes() { return sysconf(_SC_PAGESIZE); }
+
+// Returns a random schedule with pages as large as the host's.
+inline RandomPrograms PagedProgram(std::uint64_t seed) {
+  RandomPrograms random = ProgramOf(ScheduleMemory::kPaged, seed);
+  Enlarge(random, HostPageBytes() / random.schedule.alignment);
+  return random;
+}
+
+// Returns whether weights end an iteration in other pages than they began it.
+inline bool MovesHomes(const RandomPrograms& random) {
+  return !LowerSchedule(random.graphs, random.schedule, random.machine, {.maps_pages = true})
+              ->moves.empty();
+}
+
+class HostDevices {
+ public:
+  explicit HostDevices(std::size_t count, HostDeviceOptions options = {}) {
+    options.granularity = HostPageBytes();
+    for (std::size_t i = 0; i < count; ++i) owned_.push_back(HostDevice::Create(options).value());
+  }
+
+  HostDevice& operator[](std::size_t i) { return *owned_[i]; }
+  std::vector<Device*> all() const {
+    std::vector<Device*> devices;
+    for (const auto& device : owned_) devices.push_back(device.get());
+    return devices;
+  }
+  std::int64_t Count(HostDevice::Call call) const {
+    std::int64_t calls = 0;
+    for (const auto& device : owned_) calls += device->CountCalls(call);
+    return calls;
+  }
+
+ private:
+  std::vector<std::unique_ptr<HostDevice>> owned_;
+};
 
 class ProgramRig {
  public:

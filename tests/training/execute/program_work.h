@@ -203,7 +203,8 @@ class PlainProgram {
       launch.adds.push_back(is_sum && repetition_ > 0 ? 1 : 0);
     }
     for (const std::size_t data : task.updates) launch.updates.push_back(own(data));
-    std::vector<std::uint8_t> workspace(1 << 16);
+    const std::int64_t bytes = task.algorithms[step.algorithm].workspace_bytes;
+    std::vector<std::uint8_t> workspace(static_cast<std::size_t>(bytes));
     launch.workspace = workspace.data();
     hashes_.push_back(DoProgramTask(*graph_, launch));
   }

@@ -78,7 +78,7 @@ TEST(RescheduleTest, ARefusedScheduleChangesNothing) {
   Schedule other = placed;
   other.fingerprint += 1;
   expect_refused(other, absl::StatusCode::kFailedPrecondition, "graph");
-  expect_refused(plain, absl::StatusCode::kInvalidArgument, "PlaceInPool gives it them");
+  expect_refused(plain, absl::StatusCode::kInvalidArgument, "PlaceInPool gives it addresses");
   other = placed;
   for (ScheduleStep& step : other.steps) {
     if (step.offset >= 0) step.offset += 512;

@@ -73,7 +73,8 @@ TEST(ProgramPropertyTest, ChangedSchedulesDoNoHarm) {
     RandomPrograms random(seed);
     for (std::size_t changes = 1 + random.Below(4); changes > 0; --changes) random.Change();
     const absl::StatusOr<Program> program =
-        LowerSchedule(random.graphs, random.schedule, random.machine, {.iterations = 2});
+        LowerSchedule(random.graphs, random.schedule, random.machine,
+                      {.iterations = 2, .maps_pages = random.Chance(0.5)});
     if (!program.ok()) continue;
     ++lowered;
     const std::vector<OperationTimes> times = TimeProgram(*program);

@@ -143,7 +143,7 @@ absl::StatusOr<Program> LowerSchedule(absl::Span<const TaskGraph> graphs, const 
 
   Program program;
   program.operations.reserve(*operations);
-  schedule::Lowering lowering(graphs.front(), schedule, machine, options.host_compression, program);
+  schedule::Lowering lowering(graphs.front(), schedule, machine, options, program);
   for (int iteration = 0; iteration < options.iterations; ++iteration) {
     if (iteration > 0) lowering.EndIteration();
     program.iterations.push_back(program.operations.size());

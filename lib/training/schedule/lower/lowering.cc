@@ -17,23 +17,28 @@ constexpr double kRawCopy = -1;  // the density of ScheduleStep
 }  // namespace
 
 Lowering::Lowering(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
-                   const HostCompression* host_compression, Program& program)
+                   const LowerOptions& options, Program& program)
     : graph_(&graph),
       schedule_(schedule),
       machine_(machine),
-      host_compression_(host_compression),
+      host_compression_(options.host_compression),
+      maps_pages_(options.maps_pages && schedule.memory == ScheduleMemory::kPaged),
       program_(program),
       data_count_(graph.data.size()),
       streams_(AddStreams(machine, schedule.devices, program)),
       queue_(program),
       addresses_(schedule.devices),
       on_device_(schedule.devices * graph.data.size()),
+      mapped_(maps_pages_ ? on_device_.size() : 0),
+      homes_(mapped_.size()),
       has_begun_(on_device_.size()),
       on_host_((schedule.devices + 1) * graph.data.size()) {
   program.memory = schedule.memory;
   for (std::size_t device = 0; device < schedule.devices; ++device) {
     const std::int64_t memory = machine.devices[device].memory_bytes;
-    pages_.emplace_back(memory / schedule.alignment * schedule.alignment);
+    const std::int64_t granules = memory / schedule.alignment * schedule.alignment;
+    pages_.emplace_back(granules, maps_pages_ ? PageRanges({0, granules}) : PageRanges());
+    program.address_bytes.push_back(0);
     program.pool_bytes.push_back(IsFixed() ? 0 : pages_.back().free_bytes());
     for (std::size_t data = 0; data < data_count_; ++data) {
       if (graph.data[data].before != DataHome::kHost) continue;
@@ -79,7 +84,7 @@ absl::Status Lowering::Allocate(const ScheduleStep& step) {
   if (parts.empty()) return AddPart(step, 0, graph_->data[step.index].bytes);
   // Data at home on the device stays there from one iteration to the next.
   for (const DataPart& part : parts) {
-    if (part.offset != step.offset)
+    if (IsFixed() && part.offset != step.offset)
       return Wrong(
           "the data lies at another offset since the last "
           "iteration, expected the same one");
@@ -89,7 +94,8 @@ absl::Status Lowering::Allocate(const ScheduleStep& step) {
 
 void Lowering::Free(const ScheduleStep& step) {
   DataParts& parts = OnDevice(step.device, step.index);
-  for (DataPart& part : parts) GivePart(step.device, part);
+  ShareUsers(parts);
+  for (DataPart& part : parts) GivePart(step.device, step.index, part);
   parts = DataParts();
   EndHostSpans(step.device, step.index);
 }
@@ -97,7 +103,8 @@ void Lowering::Free(const ScheduleStep& step) {
 absl::Status Lowering::Drop(const ScheduleStep& step) {
   DataParts& parts = OnDevice(step.device, step.index);
   const std::int64_t end = EndOf(step);
-  parts.Within(step.begin, end, [&](DataPart& part) { GivePart(step.device, part); });
+  ShareUsers(parts);
+  parts.Within(step.begin, end, [&](DataPart& part) { GivePart(step.device, step.index, part); });
   parts.Remove(step.begin, end);
   return CheckParts(parts);
 }
@@ -113,17 +120,13 @@ absl::Status Lowering::RunOnDevice(const ScheduleStep& step) {
   const TaskAlgorithm& algorithm = task.algorithms[step.algorithm];
   const StreamEnd at = queue_.Next(streams_.Compute(step.device, step.stream));
   const std::int64_t workspace = algorithm.workspace_bytes;
-  if (workspace > 0) {
-    StreamEnds users;
-    absl::Status status = TakeMemory(step, step.offset, 0, workspace, users);
-    if (!status.ok()) return status;
-    queue_.Await(users, Reason::kMemory);
-  }
+  absl::StatusOr<Memory> buffer = TakeBuffer(step, workspace);
+  if (!buffer.ok()) return buffer.status();
   UseData(step.device, task.reads, Use::kRead, at);
   UseData(step.device, task.writes, Use::kWrite, at);
   UseData(step.device, task.updates, Use::kWrite, at);
   const auto first_offset = static_cast<std::uint32_t>(program_.offsets.size());
-  if (IsFixed()) AddOffsets(step, workspace > 0 ? step.offset : -1);
+  if (HasOffsets()) AddOffsets(step, buffer->offset);
   AddOperation({.kind = OperationKind::kTask,
                 .algorithm = static_cast<std::uint32_t>(step.algorithm),
                 .first_offset = first_offset,
@@ -131,15 +134,32 @@ absl::Status Lowering::RunOnDevice(const ScheduleStep& step) {
                at);
   pages_[step.device].FindIdle(at.stream,
                                [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
-  if (workspace > 0) {
-    GiveBuffer(step, workspace, at);
-  }
+  GiveBuffer(step, *std::move(buffer), workspace, at);
   return absl::OkStatus();
 }
 
+// Takes memory that the next operation alone uses. Without bytes it has no address.
+absl::StatusOr<Lowering::Memory> Lowering::TakeBuffer(const ScheduleStep& step,
+                                                      std::int64_t bytes) {
+  if (bytes == 0) return Memory();
+  absl::StatusOr<Memory> buffer = TakeMemory(step, 0, bytes);
+  if (!buffer.ok()) return buffer.status();
+  queue_.Await(buffer->users, Reason::kMemory);
+  if (!maps_pages_) return buffer;
+  std::int64_t offset = buffer->offset = NewAddresses(step.device, bytes);
+  for (const ByteRange& range : buffer->pages) {
+    AddMapping(step.device, offset, range);
+    offset += range.end - range.begin;
+  }
+  return buffer;
+}
+
 // Gives back memory that one operation alone has used.
-void Lowering::GiveBuffer(const ScheduleStep& step, std::int64_t bytes, StreamEnd at) {
-  GiveMemory(step.device, step.offset, 0, bytes, StreamEnds(at));
+void Lowering::GiveBuffer(const ScheduleStep& step, Memory buffer, std::int64_t bytes,
+                          StreamEnd at) {
+  if (bytes == 0) return;
+  buffer.users = StreamEnds(at);
+  GiveMemory(step.device, std::move(buffer), 0, bytes);
   DataPart part = {.span = AddSpan({.device = step.device,
                                     .offset = step.offset,
                                     .bytes = Rounded(bytes),
@@ -192,7 +212,7 @@ absl::Status Lowering::Offload(const ScheduleStep& step) {
   if (absl::Status status = CheckParts(parts); !status.ok()) return status;
   if (absl::Status status = CheckParts(on_host_[instance]); !status.ok()) return status;
   const auto first_offset = static_cast<std::uint32_t>(program_.offsets.size());
-  if (IsFixed()) program_.offsets.push_back(offset + step.begin);
+  if (HasOffsets()) program_.offsets.push_back(offset + step.begin);
   AddOperation({.kind = OperationKind::kOffload,
                 .first_offset = first_offset,
                 .seconds = CopySeconds(step, on_host_[instance]),
@@ -213,7 +233,7 @@ absl::Status Lowering::Prefetch(const ScheduleStep& step) {
   if (absl::Status status = CheckParts(parts); !status.ok()) return status;
   if (absl::Status status = CheckParts(copies); !status.ok()) return status;
   const auto first_offset = static_cast<std::uint32_t>(program_.offsets.size());
-  if (IsFixed()) program_.offsets.push_back(step.offset + step.begin);
+  if (HasOffsets()) program_.offsets.push_back(parts.begin()->offset + step.begin);
   AddOperation({.kind = OperationKind::kPrefetch,
                 .first_offset = first_offset,
                 .seconds = CopySeconds(step, copies),
@@ -228,12 +248,9 @@ absl::Status Lowering::Exchange(const ScheduleStep& step) {
   const std::int64_t end = EndOf(step);
   const bool adds = step.kind == StepKind::kAdd;
   const StreamEnd at = queue_.Next(streams_.Peer(step.device));
-  if (adds) {
-    StreamEnds users;
-    absl::Status status = TakeMemory(step, step.offset, 0, end - step.begin, users);
-    if (!status.ok()) return status;
-    queue_.Await(users, Reason::kMemory);
-  }
+  const std::int64_t received = adds ? end - step.begin : 0;
+  absl::StatusOr<Memory> buffer = TakeBuffer(step, received);
+  if (!buffer.ok()) return buffer.status();
   const auto first_offset = static_cast<std::uint32_t>(program_.offsets.size());
   for (const std::size_t device : {step.device, step.source}) {
     DataParts& parts = OnDevice(device, step.index);
@@ -243,16 +260,16 @@ absl::Status Lowering::Exchange(const ScheduleStep& step) {
       offset = part.offset;
     });
     if (absl::Status status = CheckParts(parts); !status.ok()) return status;
-    if (IsFixed()) program_.offsets.push_back(offset + step.begin);
+    if (HasOffsets()) program_.offsets.push_back(offset + step.begin);
   }
-  if (IsFixed() && adds) program_.offsets.push_back(step.offset);
+  if (HasOffsets() && adds) program_.offsets.push_back(buffer->offset);
   AddOperation({.kind = adds ? OperationKind::kAdd : OperationKind::kReceive,
                 .first_offset = first_offset,
                 .seconds = ExchangeSeconds(step),
                 .begin = step.begin,
                 .end = end},
                at);
-  if (adds) GiveBuffer(step, end - step.begin, at);
+  GiveBuffer(step, *std::move(buffer), received, at);
   return absl::OkStatus();
 }
 

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lib/training/schedule/lower/data_parts.h"
 #include "lib/training/schedule/lower/memory_users.h"
 #include "lib/training/schedule/lower/operation_queue.h"
+#include "lib/training/schedule/lower/page_ranges.h"
 #include "lib/training/schedule/lower/program_streams.h"
 #include "tidepool/training/program.h"
 
@@ -20,7 +22,7 @@ namespace tidepool::schedule {
 class Lowering {
  public:
   Lowering(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
-           const HostCompression* host_compression, Program& program);
+           const LowerOptions& options, Program& program);
 
   // Sets the graph of the next steps; it differs in sizes and times.
   void SetGraph(const TaskGraph& graph) { graph_ = &graph; }
@@ -35,6 +37,12 @@ class Lowering {
 
   enum class Use : std::uint8_t { kRead, kWrite };
 
+  struct Memory {
+    std::int64_t offset = -1;  // its addresses; those of data in pages follow from its other bytes
+    PageRanges pages = {};
+    StreamEnds users = {};  // before
+  };
+
   absl::Status Allocate(const ScheduleStep& step);
   void Free(const ScheduleStep& step);
   absl::Status Drop(const ScheduleStep& step);
@@ -44,7 +52,8 @@ class Lowering {
   absl::Status Offload(const ScheduleStep& step);
   absl::Status Prefetch(const ScheduleStep& step);
   absl::Status Exchange(const ScheduleStep& step);
-  void GiveBuffer(const ScheduleStep& step, std::int64_t bytes, StreamEnd at);
+  absl::StatusOr<Memory> TakeBuffer(const ScheduleStep& step, std::int64_t bytes);
+  void GiveBuffer(const ScheduleStep& step, Memory buffer, std::int64_t bytes, StreamEnd at);
   double ExchangeSeconds(const ScheduleStep& step) const;
 
   // Waits of the next operation, `at`.
@@ -54,16 +63,23 @@ class Lowering {
                  StreamEnd at);
 
   // Memory of devices.
-  absl::Status TakeMemory(const ScheduleStep& step, std::int64_t offset, std::int64_t begin,
-                          std::int64_t end, StreamEnds& users);
-  void GiveMemory(std::size_t device, std::int64_t offset, std::int64_t begin, std::int64_t end,
-                  const StreamEnds& users);
-  void GivePart(std::size_t device, DataPart& part);
+  absl::StatusOr<Memory> TakeMemory(const ScheduleStep& step, std::int64_t begin, std::int64_t end);
+  void GiveMemory(std::size_t device, Memory memory, std::int64_t begin, std::int64_t end);
+  void GivePart(std::size_t device, std::size_t data, DataPart& part);
+  void ShareUsers(DataParts& parts) const;
   absl::Status AddPart(const ScheduleStep& step, std::int64_t begin, std::int64_t end);
+  absl::Status BeginHome(const ScheduleStep& step, const Memory& memory, DataPart& part);
   std::int64_t Rounded(std::int64_t bytes) const;
   std::int64_t RoundedSize(std::int64_t begin, std::int64_t end) const {
     return Rounded(end) - Rounded(begin);
   }
+
+  // Addresses of pages.
+  std::int64_t NewAddresses(std::size_t device, std::int64_t bytes);
+  void AddMapping(std::size_t device, std::int64_t offset, ByteRange pages);
+  std::int64_t MapData(const ScheduleStep& step, std::int64_t begin, const PageRanges& pages);
+  void AddMoves(std::size_t instance);
+  void CloseMoves(std::size_t device);
 
   // Counts bytes that the program takes or moves, for sums that must not overflow.
   void Count(std::int64_t bytes);
@@ -81,6 +97,7 @@ class Lowering {
   double AddUpOnHost(std::size_t data, StreamEnd at);
   std::int64_t EndOf(const ScheduleStep& step) const;
   bool IsFixed() const { return schedule_.memory == ScheduleMemory::kFixed; }
+  bool HasOffsets() const { return IsFixed() || maps_pages_; }
   bool IsShared(std::size_t data) const;
 
   DataParts& OnDevice(std::size_t device, std::size_t data) {
@@ -98,6 +115,7 @@ class Lowering {
   const Schedule& schedule_;
   const Machine& machine_;
   const HostCompression* const host_compression_;  // null: devices compress
+  const bool maps_pages_;
   Program& program_;
   const std::size_t data_count_;
   StreamNumbers streams_;
@@ -105,6 +123,8 @@ class Lowering {
   std::vector<AddressUsers> addresses_;  // by device
   std::vector<PageUsers> pages_;         // by device
   std::vector<DataParts> on_device_;     // by device and data
+  std::vector<DataPages> mapped_;        // by device and data; empty unless pages are mapped
+  std::vector<PageRanges> homes_;        // like mapped_: the first pages of data at home
   std::vector<bool> has_begun_;          // by device and data: has had memory of its home
   std::vector<DataParts> on_host_;       // by device and data, the host's own at the end
   std::size_t at_ = 0;                   // the current step

@@ -2,6 +2,7 @@
 // The uses of data and of memory, from which the waits follow.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
 #include "lib/training/schedule/lower/lowering.h"
@@ -72,25 +73,42 @@ void Lowering::WriteHost(std::size_t instance, std::int64_t begin, std::int64_t 
 }
 
 absl::Status Lowering::AddPart(const ScheduleStep& step, std::int64_t begin, std::int64_t end) {
-  DataPart part = {.begin = begin, .end = end, .offset = step.offset};
-  absl::Status status = TakeMemory(step, step.offset, begin, end, part.users);
-  if (!status.ok()) return status;
+  const absl::StatusOr<Memory> memory = TakeMemory(step, begin, end);
+  if (!memory.ok()) return memory.status();
+  DataPart part = {.begin = begin, .end = end, .offset = memory->offset, .users = memory->users};
   part.span = AddSpan({.device = step.device,
                        .offset = IsFixed() ? step.offset + begin : -1,
                        .bytes = RoundedSize(begin, end)});
-  // Data at home on the device holds its first memory from the start.
-  if (step.kind == StepKind::kAllocate && is_first_iteration_ &&
-      graph_->data[step.index].before == DataHome::kDevice) {
-    const std::size_t instance = step.device * data_count_ + step.index;
-    if (!has_begun_[instance] && part.users.empty()) part.state = DataPart::State::kThere;
-    has_begun_[instance] = true;
+  const bool is_at_home = step.kind == StepKind::kAllocate && is_first_iteration_ &&
+                          graph_->data[step.index].before == DataHome::kDevice;
+  if (is_at_home) {
+    if (absl::Status status = BeginHome(step, *memory, part); !status.ok()) return status;
   }
+  if (maps_pages_) part.offset = MapData(step, begin, memory->pages);
   OnDevice(step.device, step.index).Add(std::move(part));
   return absl::OkStatus();
 }
 
-absl::Status Lowering::TakeMemory(const ScheduleStep& step, std::int64_t offset, std::int64_t begin,
-                                  std::int64_t end, StreamEnds& users) {
+// Data at home on the device holds its first memory from the start.
+absl::Status Lowering::BeginHome(const ScheduleStep& step, const Memory& memory, DataPart& part) {
+  const std::size_t instance = step.device * data_count_ + step.index;
+  if (has_begun_[instance]) return absl::OkStatus();
+  has_begun_[instance] = true;
+  if (part.users.empty()) part.state = DataPart::State::kThere;
+  // Each iteration brings another input.
+  if (!maps_pages_ || graph_->data[step.index].kind == DataKind::kInput) return absl::OkStatus();
+  if (!part.users.empty()) {
+    return Wrong(
+        "the data is on the device from the start, and its pages have had other data, expected its "
+        "allocation before");
+  }
+  homes_[instance] = memory.pages;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Lowering::Memory> Lowering::TakeMemory(const ScheduleStep& step, std::int64_t begin,
+                                                      std::int64_t end) {
+  Memory taken = {.offset = step.offset};
   if (!IsFixed()) {
     PageUsers& pages = pages_[step.device];
     const std::int64_t bytes = RoundedSize(begin, end);
@@ -99,34 +117,131 @@ absl::Status Lowering::TakeMemory(const ScheduleStep& step, std::int64_t offset,
                          program_.pool_bytes[step.device], " are free");
     }
     // A copy in does not wait for the task that runs, if other granules are free.
-    pages.Take(bytes, step.kind == StepKind::kPrefetch, users);
-    return absl::OkStatus();
+    pages.Take(bytes, step.kind == StepKind::kPrefetch, taken.users, taken.pages);
+    return taken;
   }
+  const std::int64_t offset = step.offset;
   const std::int64_t memory = machine_.devices[step.device].memory_bytes;
   const std::int64_t rounded_end = Rounded(end);
   if (offset < 0 || offset > memory || rounded_end > memory - offset) {
     return OutOfMemory("bytes [", offset + begin, ", ", offset + rounded_end,
                        ") are needed, expected a range in a memory of ", memory, " bytes");
   }
-  addresses_[step.device].Take(offset + begin, offset + end, users);
+  addresses_[step.device].Take(offset + begin, offset + end, taken.users);
   std::int64_t& high = program_.pool_bytes[step.device];
   high = std::max(high, offset + rounded_end);
-  return absl::OkStatus();
+  return taken;
 }
 
-void Lowering::GiveMemory(std::size_t device, std::int64_t offset, std::int64_t begin,
-                          std::int64_t end, const StreamEnds& users) {
+void Lowering::GiveMemory(std::size_t device, Memory memory, std::int64_t begin, std::int64_t end) {
   if (IsFixed()) {
-    addresses_[device].Give(offset + begin, offset + end, users);
+    addresses_[device].Give(memory.offset + begin, memory.offset + end, memory.users);
   } else {
-    pages_[device].Give(RoundedSize(begin, end), users,
+    pages_[device].Give(RoundedSize(begin, end), memory.users, std::move(memory.pages),
                         [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
   }
 }
 
-void Lowering::GivePart(std::size_t device, DataPart& part) {
-  GiveMemory(device, part.offset, part.begin, part.end, part.users);
+void Lowering::GivePart(std::size_t device, std::size_t data, DataPart& part) {
+  Memory memory = {.offset = part.offset, .users = part.users};
+  if (maps_pages_) {
+    const std::size_t instance = device * data_count_ + data;
+    memory.pages = mapped_[instance].Take(Rounded(part.begin), Rounded(part.end));
+    // Data that leaves before any use is made again, and needs no values of the last iteration.
+    const bool is_whole = part.begin == 0 && part.end == graph_->data[data].bytes;
+    const bool is_unused = part.state == DataPart::State::kThere && part.users.empty();
+    if (is_whole && is_unused) homes_[instance] = PageRanges();
+  }
+  GiveMemory(device, std::move(memory), part.begin, part.end);
   EndSpan(part, RoundedSize(part.begin, part.end));
+}
+
+// Devices exchange ranges of any elements, which divide granules. A granule is given back with the
+// part that has its first byte, and has the users of all its parts.
+void Lowering::ShareUsers(DataParts& parts) const {
+  if (IsFixed()) return;
+  DataPart* owner = nullptr;
+  for (DataPart& part : parts) {
+    if (owner != nullptr && part.begin % schedule_.alignment != 0) owner->users.Add(part.users);
+    if (RoundedSize(part.begin, part.end) > 0) owner = &part;
+  }
+}
+
+std::int64_t Lowering::NewAddresses(std::size_t device, std::int64_t bytes) {
+  const std::int64_t offset = program_.address_bytes[device];
+  Count(Rounded(bytes));
+  if (counted_bytes_ < kMostProgramBytes) program_.address_bytes[device] += Rounded(bytes);
+  return offset;
+}
+
+void Lowering::AddMapping(std::size_t device, std::int64_t offset, ByteRange pages) {
+  program_.mappings.push_back({device, offset, pages.begin, pages.end - pages.begin});
+}
+
+// Gives new pages of a datum addresses, and returns the offset of its first byte. Where other pages
+// lie at the addresses that they would have, all of its pages get others.
+std::int64_t Lowering::MapData(const ScheduleStep& step, std::int64_t begin,
+                               const PageRanges& pages) {
+  DataPages& mapped = mapped_[step.device * data_count_ + step.index];
+  const bool moves = mapped.NeedsAddresses();
+  if (moves) mapped.SetOffset(NewAddresses(step.device, graph_->data[step.index].bytes));
+  DataPages added;
+  added.Add(begin, pages);
+  mapped.Add(begin, pages);
+  (moves ? mapped : added).ForEach([&](std::int64_t position, ByteRange range) {
+    AddMapping(step.device, mapped.offset() + position, range);
+  });
+  for (DataPart& part : OnDevice(step.device, step.index)) part.offset = mapped.offset();
+  return mapped.offset();
+}
+
+// Tells which pages of data at home the next iteration expects elsewhere.
+void Lowering::AddMoves(std::size_t instance) {
+  PageRanges homes = homes_[instance];
+  const std::size_t device = instance / data_count_;
+  mapped_[instance].ForEach([&](std::int64_t /*position*/, ByteRange range) {
+    for (const ByteRange& home : homes.TakeFirst(range.end - range.begin)) {
+      const std::int64_t bytes = home.end - home.begin;
+      if (home.begin != range.begin) {
+        program_.moves.push_back({device, range.begin, home.begin, bytes});
+      }
+      range.begin += bytes;
+    }
+  });
+}
+
+// Adds moves to the pages from which others move, of those to which others move: so each page moves
+// to a place of its own.
+void Lowering::CloseMoves(std::size_t device) {
+  struct Edge {
+    std::int64_t position;
+    int to;
+    int from;
+  };
+  std::vector<Edge> edges;
+  for (const ProgramMove& move : program_.moves) {
+    if (move.device != device) continue;
+    edges.push_back({move.to, 1, 0});
+    edges.push_back({move.to + move.bytes, -1, 0});
+    edges.push_back({move.from, 0, 1});
+    edges.push_back({move.from + move.bytes, 0, -1});
+  }
+  absl::c_sort(edges, [](const Edge& a, const Edge& b) { return a.position < b.position; });
+  PageRanges displaced;
+  PageRanges left;
+  Edge now = {0, 0, 0};
+  for (const Edge& edge : edges) {
+    if (now.to > now.from) displaced.Add({now.position, edge.position});
+    if (now.from > now.to) left.Add({now.position, edge.position});
+    now = {edge.position, now.to + edge.to, now.from + edge.from};
+  }
+  for (ByteRange range : left) {
+    for (const ByteRange& from : displaced.TakeFirst(range.end - range.begin)) {
+      const std::int64_t bytes = from.end - from.begin;
+      program_.moves.push_back({device, from.begin, range.begin, bytes});
+      range.begin += bytes;
+    }
+  }
 }
 
 void Lowering::Count(std::int64_t bytes) {
@@ -192,7 +307,8 @@ void Lowering::EndIteration() {
   is_first_iteration_ = false;
   for (std::size_t i = 0; i < on_device_.size(); ++i) {
     if (graph_->data[i % data_count_].before == DataHome::kDevice) continue;
-    for (DataPart& part : on_device_[i]) GivePart(i / data_count_, part);
+    ShareUsers(on_device_[i]);
+    for (DataPart& part : on_device_[i]) GivePart(i / data_count_, i % data_count_, part);
     on_device_[i] = DataParts();
   }
 }
@@ -210,6 +326,8 @@ absl::Status Lowering::Finish() {
     }
     program_.host_bytes += bytes;
   }
+  for (std::size_t i = 0; i < homes_.size(); ++i) AddMoves(i);
+  for (std::size_t device = 0; device < schedule_.devices; ++device) CloseMoves(device);
   CountStreamsOfChannels(program_);
   if (program_.host_bytes <= machine_.host.memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("copies on the host take ", program_.host_bytes,

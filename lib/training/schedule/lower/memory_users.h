@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "lib/training/schedule/lower/page_ranges.h"
 #include "lib/training/schedule/lower/stream_ends.h"
 #include "lib/training/schedule/steps/byte_ranges.h"
 #include "lib/training/schedule/steps/byte_values.h"
@@ -38,27 +39,29 @@ class AddressUsers {
 // last without looking at each.
 class PageUsers {
  public:
-  explicit PageUsers(std::int64_t bytes) : free_bytes_(bytes) {
-    idle_.emplace(0, Granules{bytes, StreamEnds()});
+  // `pages` are the granules, or empty where nothing asks for their places.
+  PageUsers(std::int64_t bytes, PageRanges pages) : free_bytes_(bytes) {
+    idle_.emplace(0, Granules{bytes, StreamEnds(), std::move(pages)});
   }
 
   std::int64_t free_bytes() const { return free_bytes_; }
 
-  // Takes the bytes that were given back first, at most free_bytes(), and adds their last users.
-  // With `leaves_running` those of running tasks are taken when there are no others. O(log
-  // granules) on average.
-  void Take(std::int64_t bytes, bool leaves_running, StreamEnds& users) {
+  // Takes the bytes that were given back first, at most free_bytes(), and adds their last users and
+  // their pages. With `leaves_running` those of running tasks are taken when there are no others.
+  // O(log granules) on average.
+  void Take(std::int64_t bytes, bool leaves_running, StreamEnds& users, PageRanges& pages) {
     free_bytes_ -= bytes;
-    while (bytes > 0) bytes -= TakeFirst(Next(leaves_running), bytes, users);
+    while (bytes > 0) bytes -= TakeFirst(Next(leaves_running), bytes, users, pages);
   }
 
   // `is_running(user)` tells whether a user is the last task queued on its stream.
   template <typename IsRunning>
-  void Give(std::int64_t bytes, const StreamEnds& users, const IsRunning& is_running) {
+  void Give(std::int64_t bytes, const StreamEnds& users, PageRanges pages,
+            const IsRunning& is_running) {
     free_bytes_ += bytes;
     ++given_;
     Queue& queue = AddToStreams(users, is_running) ? running_ : idle_;
-    queue.emplace(given_, Granules{bytes, users});
+    queue.emplace(given_, Granules{bytes, users, std::move(pages)});
   }
 
   // Finds the granules that no running task uses any longer, after a task was queued on `stream`.
@@ -81,6 +84,7 @@ class PageUsers {
   struct Granules {
     std::int64_t bytes = 0;
     StreamEnds users;
+    PageRanges pages;
   };
   using Queue = absl::btree_map<std::uint64_t, Granules>;  // by the order of their return
 
@@ -103,10 +107,12 @@ class PageUsers {
     return idle_.begin()->first < running_.begin()->first ? idle_ : running_;
   }
 
-  static std::int64_t TakeFirst(Queue& queue, std::int64_t bytes, StreamEnds& users) {
+  static std::int64_t TakeFirst(Queue& queue, std::int64_t bytes, StreamEnds& users,
+                                PageRanges& pages) {
     Granules& first = queue.begin()->second;
     const std::int64_t taken = std::min(bytes, first.bytes);
     users.Add(first.users);
+    pages.Add(first.pages.TakeFirst(taken));
     first.bytes -= taken;
     if (first.bytes == 0) queue.erase(queue.begin());
     return taken;
