@@ -33,21 +33,21 @@ std::int64_t EnoughWithLatency(const Chain& chain) {
 }
 
 constexpr auto kChainPolicies = std::to_array<ChainPolicy>({
-    {"greedy", "the first activations of a chain leave", chain_policies::MakeGreedy,
+    {"greedy", "offloads the first activations of a chain", chain_policies::MakeGreedy,
      LeastChainMemory},
-    {"vdnn-ratio", "activations of a chain leave, most time per byte first",
+    {"vdnn-ratio", "offloads activations of a chain, most time per byte first",
      chain_policies::MakeVdnnRatio, LeastChainMemory},
-    {"tflms", "the first n activations of a chain leave, and come k operations ahead",
+    {"tflms", "offloads the first n activations of a chain, prefetches k operations ahead",
      chain_policies::MakeTflms, ChainPeak},
-    {"dynprog", "the best set of a chain's activations leaves", chain_policies::MakeDynprog,
+    {"dynprog", "offloads the best set of a chain's activations", chain_policies::MakeDynprog,
      LeastChainMemory},
-    {"autoswap", "activations of a chain leave by four scores", chain_policies::MakeAutoswap,
+    {"autoswap", "offloads activations of a chain by four scores", chain_policies::MakeAutoswap,
      LeastChainMemory},
-    {"recompute", "tasks of a chain run again, and nothing leaves", chain_policies::MakeRecompute,
-     chain_policies::PersistentMemory, true},
-    {"pofo", "activations of a chain leave, or their tasks run again", chain_policies::MakePofo,
+    {"recompute", "recomputes activations of a chain, offloads nothing",
+     chain_policies::MakeRecompute, chain_policies::PersistentMemory, true},
+    {"pofo", "offloads or recomputes activations of a chain", chain_policies::MakePofo,
      EnoughForPofo, true},
-    {"best", "the fastest that a search finds: data is sent, or made again",
+    {"best", "the fastest schedule that a search finds; offloads and recomputes data",
      chain_policies::MakeBest, LeastChainMemory, false, true},
 });
 

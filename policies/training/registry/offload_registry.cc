@@ -50,19 +50,19 @@ const std::vector<OffloadPolicy>& AllPolicies() {
          .options = kLayerwise,
          .make_pooled = layerwise::MakePooled},
         {.name = "base",
-         .description =
-             "the papers' manager: all data has memory of its own, gradients take chunks in turn",
+         .description = "the papers' baseline: each tensor has memory of its own, gradients take "
+                        "chunks in turn",
          .options = kLayerwise,
          .make_fixed = layerwise::MakeBase},
         {.name = "modnn",
          .description =
-             "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
+             "moDNN's Algorithm 1: offloads data where room is needed, and prefetches it in time",
          .options = kModnn,
          .make_round = modnn::MakeModnn,
          .rounds_keep_addresses = true,
          .choose_sub_batch = modnn::ChooseModnnSubBatch},
         {.name = "best",
-         .description = "the fastest that a search finds: data is sent, or made again",
+         .description = "the fastest schedule that a search finds; offloads and recomputes data",
          .options = kBest,
          .make_round = search::MakeBest},
     };
