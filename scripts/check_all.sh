@@ -57,8 +57,10 @@ run-clang-tidy -p build/tidy -quiet -j "$(nproc)" -checks='-clang-analyzer-*,-bu
 
 step "journeys of the design page"
 cmake --preset coverage >/dev/null
-cmake --build build/coverage --target tidepool_tool offload_a_buffer compress_on_the_way -- --quiet
-python3 tests/house/journeys_test.py . build/coverage
+cmake --build build/coverage --target tidepool_tool tidepool_c cudart_host cuda_driver_host cuda_libraries_host nvml_host nccl_host \
+  offload_a_buffer compress_on_the_way -- --quiet
+torch=$(ls "${TIDEPOOL_FRAMEWORKS:-$HOME/.cache/tidepool-frameworks}"/torch-*-ordinary/bin/python 2>/dev/null | tail -n 1) || true
+python3 tests/house/journeys_test.py . build/coverage ${torch:+"$torch"}
 
 step "reader in the browser"
 python3 tests/house/browser_reader_test.py . || [ $? -eq 77 ]

@@ -284,8 +284,8 @@ void PrintRun(const Network& network, Zeros zeros, const RigOptions& options) {
   std::fflush(stdout);
 }
 
-// The saving against the time, for thresholds of the advisor and numbers of threads: a buffer is
-// compressed where it saves at least that.
+// The saving against the time, for thresholds from that of the advisor on and numbers of threads: a
+// buffer is compressed where it saves at least that.
 void PrintCurve(const Network& network, int most_threads, double link) {
   const CompressionProfile profile = Take(CompressionProfileFromEnvironment());
   std::printf("%s: saving against time over a link of %.1f GB/s, zeros uniform\n",
@@ -297,12 +297,9 @@ void PrintCurve(const Network& network, int most_threads, double link) {
     const NetworkRun run = Run(network, Zeros::kUniform, RigOf(threads, link));
     double raw_seconds = 0;
     for (const Passage& passage : run.buffers) raw_seconds += passage.raw_seconds;
-    for (const double least : {0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0}) {
-      CompressionAdvisorOptions options;
-      options.link_bytes_per_second = link;
-      options.threads = threads;
-      options.least_saving = least;
-      const CompressionAdvisor advisor = Take(CompressionAdvisor::Create(profile, options));
+    for (const double least : {kLeastCompressionSaving, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0}) {
+      const CompressionAdvisor advisor = Take(
+          CompressionAdvisor::Create(profile, {.link_bytes_per_second = link, .threads = threads}));
       double held = run.pinned_peak;
       double seconds = 0;
       double busy = 0;
@@ -313,14 +310,16 @@ void PrintCurve(const Network& network, int most_threads, double link) {
         candidate.bytes = network.buffers[i].bytes();
         candidate.density = run.densities[i];
         candidate.density_error = run.errors[i];
-        const bool compress = Take(advisor.Advise(candidate)).compress;
+        const CompressionAdvice advice = Take(advisor.Advise(candidate));
+        const bool compress = advice.compress && static_cast<double>(advice.least_saved_bytes) >=
+                                                     least * static_cast<double>(candidate.bytes);
         compressed += compress ? 1 : 0;
         held += compress ? passage.held : passage.raw;
         seconds +=
             compress ? passage.offload_seconds + passage.prefetch_seconds : 2 * passage.raw / link;
         busy += compress ? passage.busy_seconds : 0;
       }
-      std::printf("  %7d %12.1f %6d/%-3zu %+8.1f%% %14.1f %10.1f %14.3f\n", threads, least,
+      std::printf("  %7d %12.2f %6d/%-3zu %+8.1f%% %14.1f %10.1f %14.3f\n", threads, least,
                   compressed, run.buffers.size(), Saved(held, network.total()), seconds * 1e3,
                   raw_seconds * 1e3, busy / (network.total() / 1e9));
     }

@@ -28,10 +28,8 @@ struct PagePoolOptions {
   std::int64_t max_bytes = 0;
   // The bytes that are touched when the pool is created, rounded up to whole pages.
   std::int64_t initial_bytes = 0;
-  // Whether Take may touch more memory.
+  // Whether Take may touch more memory: at least 16 MiB, as far as the budget allows it.
   bool may_grow = true;
-  // The bytes that Take touches at least, as far as the budget allows it.
-  std::int64_t growth_bytes = std::int64_t{16} << 20;
   // Huge pages cannot be required here.
   HostPageOptions pages = {};
 };

@@ -3,8 +3,9 @@
 //
 // Pinning memory is slow, so the pool pins a few large *regions*. A region is mapped, touched by
 // several threads at once, and then registered with the device by one call. The pool pins and
-// unpins when it is created, in Reserve and in Trim. An allocation does so only with `may_grow`.
-// The size of a buffer is rounded up to the alignment, never to a power of two.
+// unpins when it is created, in Reserve and in Trim. An allocation does so only with `may_grow`. A
+// region has at most 64 GiB, unless one buffer is larger: CUDA drivers refuse to register 512 GiB
+// in one call. The size of a buffer is rounded up to the alignment, never to a power of two.
 //
 // Free a buffer only when no work of the device uses it any more: the next allocation may get its
 // memory at once. All functions are thread-safe. A call that fails changes nothing but counters
@@ -34,15 +35,10 @@ struct PinnedPoolOptions {
   static constexpr std::int64_t kWholeBudget = -1;
   // The bytes that are pinned when the pool is created. kWholeBudget: the whole budget.
   std::int64_t initial_bytes = kWholeBudget;
-  // Whether an allocation may pin memory, which takes about 0.1 s for a GiB or longer. Without it
-  // an allocation that finds no room is refused or waits.
+  // Whether an allocation may pin memory, which takes about 0.1 s for a GiB or longer: exactly the
+  // buffer, in whole pages, if that is larger than 16 MiB; otherwise 64 MiB, as far as the budget
+  // allows it. Without it an allocation that finds no room is refused or waits.
   bool may_grow = false;
-  // The bytes that an allocation pins at least, as far as the budget allows it. For a buffer of
-  // more than a quarter of them it pins exactly the buffer, in whole pages.
-  std::int64_t growth_bytes = std::int64_t{64} << 20;
-  // The size of the largest region; a larger buffer still gets a region of its size. CUDA drivers
-  // refuse to register 512 GiB in one call.
-  std::int64_t most_region_bytes = std::int64_t{64} << 30;
   // Addresses and sizes of buffers are multiples of this power of two, 64 to 4096. At 512, sizes of
   // 64 KiB and more are rounded up by less than 0.8 %; at 4096, by up to 6.3 %.
   std::int64_t alignment = 512;

@@ -2,7 +2,8 @@
 // Recorder: writes the requests that a pool serves to a native trace file while they happen.
 //
 // A recording call takes a time stamp and fills a buffer. The recorder's own thread encodes and
-// writes the buffer. After a crash, everything written before it can be read.
+// writes the buffer, at least every 100 ms. After a crash, everything written before it can be
+// read.
 //
 // A recorder belongs to the process that created it. A forked child lacks the writer thread, so
 // nothing is recorded there and the file stays untouched: Flush and Close return
@@ -33,8 +34,6 @@ struct RecorderOptions {
   // Memory for events not yet written. When it is full, recording calls wait for the writer,
   // because a trace with holes could not be replayed.
   std::int64_t buffer_bytes = std::int64_t{4} << 20;
-  // Longest time until an event is on its way to the file, even when few events happen.
-  std::int64_t flush_interval_ns = 100'000'000;
 };
 
 // Observer that records one pool with its regions. The pool makes the recording calls one at a
@@ -42,8 +41,8 @@ struct RecorderOptions {
 class TIDEPOOL_EXPORT Recorder : public PoolObserver {
  public:
   // Replaces the file at `path`, which must be a regular file without the ending ".gz". Returns
-  // InvalidArgument for other paths, a buffer outside 4 KiB to 16 GiB, or an interval below 1 ns.
-  // Otherwise an error is that of the system call.
+  // InvalidArgument for other paths, or a buffer outside 4 KiB to 16 GiB. Otherwise an error is
+  // that of the system call.
   static absl::StatusOr<std::unique_ptr<Recorder>> Create(const RecorderOptions& options);
   // Closes the recording. Prints an error on stderr if no call returned it.
   ~Recorder() override;

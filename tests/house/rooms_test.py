@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the house against its one table, docs/design/rooms.md: includes, arrows, namespaces, owners and names."""
+"""Checks the house against its one table, docs/design/rooms.md: includes, arrows, namespaces, owners and names; and that tests lie as it does."""
 import os
 import re
 import sys
@@ -16,6 +16,13 @@ FOR_ALL = OF_NO_ROOM + ("lib/base/locks/mutex.h", "lib/base/locks/pointer_table.
                         "lib/memory/device/owned.h", "lib/training/graph/least_seconds.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git")
+# Folders of tests below which each folder has the path of the one that it tests, and the folder above that.
+MIRRORS = {"base": "lib", "memory": "lib", "trace": "lib", "copies": "lib", "training": "lib", "policies": "", "trace_replay": "",
+           "bindings": "", "dryrun": ""}
+NO_MIRRORS = {
+    "policies/training/exact": "compares the policies with the exact search",
+    "trace_replay/commands/cases": "inputs of a test",
+}
 
 
 class Room:
@@ -142,6 +149,21 @@ class House:
                 self.errors.append(f"rooms.md: {folder} does not use {unused}")
 
 
+def check_mirrors(root):
+    """Yields the folders of tests that have no folder of their path in the tree, and exceptions that are not needed."""
+    unneeded = set(NO_MIRRORS)
+    for top, above in MIRRORS.items():
+        for folder, folders, _ in os.walk(os.path.join(root, "tests", top)):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            path = os.path.relpath(folder, os.path.join(root, "tests"))
+            if os.path.isdir(os.path.join(root, above, path)):
+                continue
+            if path not in NO_MIRRORS:
+                yield f"tests/{path}: no folder {os.path.join(above, path)}, expected the path of the folder that it tests"
+            unneeded.discard(path)
+    yield from (f"rooms_test.py: NO_MIRRORS has {path}, expected only folders that need it" for path in sorted(unneeded))
+
+
 def main(root):
     house = House(root)
     for folder, folders, files in os.walk(root):
@@ -153,6 +175,7 @@ def main(root):
             if name.endswith((".h", ".cc", ".cu")) and not path.startswith(EVERYTHING):
                 house.check_file(path)
     house.check_arrows()
+    house.errors += check_mirrors(root)
     print("\n".join(house.errors) or f"{house.checked} files keep to the house")
     return 1 if house.errors or house.checked == 0 or not house.rooms else 0
 

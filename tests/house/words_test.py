@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts words that docs/writing.md forbids in comments, help texts and errors. The budget only falls."""
+"""Finds words that docs/writing.md forbids in comments, help texts and errors."""
 import os
 import re
 import subprocess
 import sys
-
-BUDGET = 0
 
 CODE = (".h", ".cc", ".cu", ".c", ".js")
 SCRIPTS = (".py", ".sh", ".cmake", "CMakeLists.txt")
@@ -15,11 +13,10 @@ SPOKEN = ("lib/", "policies/", "trace_replay/", "bindings/", "include/")
 
 RULES = {
     "a person": r"\b(who|whom|whose|whoever|somebody|someone|nobody|anybody|everybody|everyone)\b",
-    "what": r"\bwhat(ever)?\b",
     "a time that is a place": r"\b(behind|anew|in vain|(is|are|was|were|be) over)\b",
-    "existence by negation": r"\b(is|are|was|were) none\b|\bthere (is|are|was|were) not\b",
+    "existence by negation": r"\b(is|are|was|were) none\b",
+    "a number without a name": r"\bso many\b",
 }
-OPENINGS = r"^(Of|That|What|The same|As|For|Whose|Those)\b"
 
 TOKENS = re.compile(r"""(?P<comment>//[^\n]*|/\*.*?\*/)|R"\w*\(.*?\)\w*"|(?P<string>"(?:\\.|[^"\\\n])*")|'(?:\\.|[^'\\\n])+'""",
                     re.S)
@@ -62,8 +59,6 @@ def faults_in(text):
     for rule, pattern in RULES.items():
         for match in re.finditer(pattern, text, re.I):
             yield rule, match[0]
-    if match := re.match(OPENINGS, text):
-        yield "a comment that begins with", match[0]
 
 
 def main(root):
@@ -78,8 +73,8 @@ def main(root):
         faults += [(name, line, *fault) for line, text in texts for fault in faults_in(text)]
     for name, line, rule, word in faults:
         print(f"{name}:{line}: {rule}: '{word}'")
-    print(f"{len(faults)} words that docs/writing.md forbids, expected at most {BUDGET}")
-    return 1 if len(faults) > BUDGET else 0
+    print(f"{len(faults)} words that docs/writing.md forbids")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

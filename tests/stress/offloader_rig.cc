@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/stress/watch.h"
 #include "tests/support/sizes.h"
 
@@ -42,21 +43,20 @@ void OffloaderRig::MakePools(Dice& dice) {
   PinnedPoolOptions pinned;
   pinned.max_bytes = dice.Chance(0.3) ? 256 << 10 : dice.Between(1, 5) * kMiB;
   pinned.may_grow = dice.Chance(0.5);
-  pinned.growth_bytes = 256 << 10;
   if (pinned.may_grow) pinned.initial_bytes = 0;
   const auto make = [&](const PinnedPoolOptions& options) {
     return Get(Again([&] {
                  faults().MaybeOrder(dice);
-                 return PinnedPool::Create(&device(), options);
+                 return pinned::CreatePinnedPool(&device(), options, {.growth_bytes = 256 << 10});
                }),
                "PinnedPool::Create");
   };
   pinned_ = make(pinned);
   staging_ = make({.max_bytes = kMiB});
-  pages_ = Get(PagePool::Create({.page_bytes = 16 << 10,
-                                 .max_bytes = dice.Chance(0.3) ? 256 << 10 : 4 * kMiB,
-                                 .growth_bytes = 64 << 10}),
-               "PagePool::Create");
+  pages_ = Get(
+      pinned::CreatePagePool(
+          {.page_bytes = 16 << 10, .max_bytes = dice.Chance(0.3) ? 256 << 10 : 4 * kMiB}, 64 << 10),
+      "PagePool::Create");
 }
 
 void OffloaderRig::MakePipeline(Dice& dice) {

@@ -204,9 +204,7 @@ void Close(Worker& worker, Log& log, Recorder& recorder, Closing& closing) {
 void RunRecorderRound(Round& round) {
   Dice& dice = round.dice();
   const ScratchFile file(".tide");
-  auto made = Recorder::Create({.path = file.path(),
-                                .buffer_bytes = 4096 << dice.Below(6),
-                                .flush_interval_ns = dice.Chance(0.5) ? 1'000'000 : 1'000'000'000});
+  auto made = Recorder::Create({.path = file.path(), .buffer_bytes = 4096 << dice.Below(6)});
   CheckOk(made.status(), "Recorder::Create");
   Recorder& recorder = **made;
   Log log(recorder);

@@ -136,7 +136,7 @@ text = (share / "zsh/site-functions/_tidepool").read_text()
 line = next(line for line in text.splitlines() if "'1:command:((" in line)
 (spec,) = shlex.split(line.rstrip("\\"))
 shown = dict(word.replace("\\:", ":").split(":", 1) for word in shlex.split(spec.removeprefix("1:command:((").removesuffix("))")))
-summary = "of '-', the text of PyTorch's OutOfMemoryError on standard input, whether a setting can help"
+summary = "for '-', whether a setting helps against the OutOfMemoryError of PyTorch on standard input"
 expect(shown["info"].endswith(summary), True, f"zsh's description of info, {shown['info']}")
 dryrun = text.partition("\n    dryrun)\n")[2].partition(";;")[0]
 expect("'*:::program:_normal'" in dryrun, True, "zsh's programs after --")

@@ -195,8 +195,8 @@ Command AddDryRun(CLI::App& app) {
                  "How many GPUs there are; with --world: on each node");
   command
       ->add_option("--world", options->world,
-                   "Run one rank of a job of N, or some, without processes of the others. N may be "
-                   "a product of names of --fit, as tensor*data")
+                   "Run one rank of a job of N ranks, or several, without the processes of the "
+                   "others. N may be a product of names of --fit, such as tensor*data")
       ->type_name("N");
   CLI::Option* const rank = AddWholeOption(*command, "--rank", options->rank, {0, kMostRanks - 1},
                                            "The rank that runs (default: 0)");
@@ -209,7 +209,7 @@ Command AddDryRun(CLI::App& app) {
   AddWholeOption(*command, "--steps", options->steps, {0, std::numeric_limits<std::int64_t>::max()},
                  "Stop after N steps of optimizers; 0: at the end of the program");
   AddSecondsOption(*command, "--time-limit", options->time_limit_seconds,
-                   "Stop after this time with the memory so far (default: 5m)");
+                   "Stop after this time, and answer with the memory so far (default: 5m)");
   command
       ->add_option("--fit", options->fit,
                    "NAME=LEAST..MOST: find the largest number in place of {NAME} in the command "
@@ -218,7 +218,7 @@ Command AddDryRun(CLI::App& app) {
       ->type_name("VALUES")
       ->allow_extra_args(false);
   AddWholeOption(*command, "--jobs", options->jobs, {1, 1024},
-                 "How many dry runs at a time, where --fit has values to try");
+                 "How many dry runs at a time, where --fit tries values");
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
   AddNumberOption(*command, "--density", options->density, {0, 1},
@@ -228,21 +228,21 @@ Command AddDryRun(CLI::App& app) {
                 "The workspace of each convolution of cuDNN (default: as its shape decides)");
   command
       ->add_option("--snapshot", options->snapshot,
-                   "Keep PyTorch's memory snapshot in this file, for every other command")
+                   "Write PyTorch's memory snapshot to this file, which other commands read")
       ->type_name("FILE");
-  command->add_option("--report", options->report, "Write a report of the memory into this file")
+  command->add_option("--report", options->report, "Write a report of the memory to this file")
       ->type_name("FILE");
   command
       ->add_option("--graph", options->graph,
-                   "Write the task graph of the last complete training step into this file, for "
+                   "Write the task graph of the last complete training step to this file, for "
                    "`tidepool schedule`; compressed if the name ends in .gz")
       ->type_name("FILE");
   command
       ->add_option(
           "--front", options->front,
-          "Draw the time of a training step in less memory into this SVG file, and tell "
-          "which GPUs train it how much slower for want of memory; with values of --fit, draw the "
-          "memory of the layouts")
+          "Draw the time of a training step in less memory to this SVG file, and list the "
+          "GPUs that can train it, with the slowdown where memory is short; with values of --fit, "
+          "draw the memory of the layouts")
       ->type_name("FILE");
   command
       ->add_option(
@@ -259,7 +259,8 @@ Command AddDryRun(CLI::App& app) {
   command
       ->add_option(
           "--compare", options->compare,
-          "Run the program in two environments of Python, and tell the lines that grew. Each is "
+          "Run the program in two environments of Python, and list the lines that hold more "
+          "memory in the second. Each is "
           "`pip:PACKAGE==VERSION ...`, an interpreter or the folder of an environment")
       ->type_name("ENVIRONMENT")
       ->expected(2);

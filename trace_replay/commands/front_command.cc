@@ -284,7 +284,7 @@ Command AddFront(CLI::App& app) {
   auto options = std::make_shared<FrontCommandOptions>();
   OffloadCommandOptions& point = options->point;
   CLI::App* front = app.add_subcommand(
-      "front", "Finds the least time of a training iteration in each memory, up to the device's");
+      "front", "Finds the shortest time of a training iteration for each size of memory");
   options->app = front;
   front->group("Training iterations");
   front->add_option("GRAPH", point.graph, "The task graph, a file as `tidepool model -o` writes it")

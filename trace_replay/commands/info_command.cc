@@ -384,10 +384,9 @@ Command AddInfo(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* info = app.add_subcommand(
       "info",
-      "Tells for each device of a trace how much memory it needs, which lines hold it, and which "
-      "request was refused; of several traces, which rank of the job needs the most; of '-', the "
-      "text "
-      "of PyTorch's OutOfMemoryError on standard input, whether a setting can help");
+      "Shows how much memory each device of a trace needs, which lines hold it, and which request "
+      "was refused; for several traces, which rank of the job needs the most; for '-', whether a "
+      "setting helps against the OutOfMemoryError of PyTorch on standard input");
   info->group("Traces");
   AddRanksArgument(*info, options->traces);
   AddAlignOption(*info, options->alignment);

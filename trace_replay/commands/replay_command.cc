@@ -62,7 +62,7 @@ absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
 Command AddReplay(CLI::App& app) {
   auto options = std::make_shared<ReplayCommandOptions>();
   CLI::App* replay = app.add_subcommand(
-      "replay", "Serves a trace from a pool of a given size, on a device or not");
+      "replay", "Serves a trace from a pool of a given size, simulated or on a device");
   replay->group("Traces");
   AddReplayOptions(*replay, *options);
   AddExamples(*replay, {"tidepool replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 900MiB",

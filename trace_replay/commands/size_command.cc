@@ -351,10 +351,10 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
 
 Command AddSize(CLI::App& app) {
   auto options = std::make_shared<SizeOptions>();
-  CLI::App* size = app.add_subcommand("size",
-                                      "Finds the smallest pool that each placement policy needs to "
-                                      "serve a trace, or each rank of a "
-                                      "job");
+  CLI::App* size =
+      app.add_subcommand("size",
+                         "Finds the smallest pool that each placement policy needs, for "
+                         "a trace or for each rank of a job");
   size->group("Traces");
   AddRanksArgument(*size, options->traces);
   AddPoliciesOption(*size, options->policies);

@@ -119,7 +119,7 @@ CLI::Option* AddLinkOption(CLI::App& app, OffloadCommandOptions& options,
 // Only policies of graphs can do without a link.
 void AddLinkOrNoneOption(CLI::App& app, OffloadCommandOptions& options) {
   AddLinkOption(app, options,
-                "; none: no data leaves for the host, as on GPUs that share its memory")
+                "; none: nothing is offloaded, as on GPUs that share the host's memory")
       ->transform(
           [&options](const std::string& text) {
             options.machine.has_no_link = text == "none";

@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "lib/base/arithmetic.h"
+#include "tidepool/copies/compression_advisor.h"
 #include "trace_replay/tune/compression_fit.h"
 
 namespace tidepool::tool {
@@ -16,8 +17,6 @@ constexpr std::int64_t kStandardChunk = std::int64_t{1} << 20;
 constexpr std::int64_t kChunks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 // The recommended pieces may be this factor slower than the fastest.
 constexpr double kTolerance = 1.03;
-// The least share of a buffer that compression must save: the default of CompressionAdvisorOptions.
-constexpr double kLeastSaving = 0.05;
 
 // Returns 1, 2, ... 6, then numbers that grow by about a third, up to `most`.
 std::vector<int> ThreadCounts(int most) {
@@ -256,7 +255,7 @@ LinkAnswer AnswerForLink(const CompressionProfile& profile, ZeroValueWord word, 
   answer.pays_up_to = HighestDensity([&](double d) {
     constexpr std::int64_t kBytes = std::int64_t{64} << 20;
     return is_in_time(d) && static_cast<double>(CompressedBytes(profile, kBytes, word, d)) <=
-                                (1 - kLeastSaving) * static_cast<double>(kBytes);
+                                (1 - kLeastCompressionSaving) * static_cast<double>(kBytes);
   });
   return answer;
 }

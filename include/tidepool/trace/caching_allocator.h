@@ -80,7 +80,6 @@ struct CachingReplayOptions {
   // kMostCachingMemory.
   std::int64_t memory_bytes = kMostCachingMemory;
   bool stop_at_refusal = false;  // false: skip a refused allocation and its free
-  bool keep_reserved = false;
   SegmentOrder order = SegmentOrder::kAscending;
 };
 
@@ -95,7 +94,6 @@ struct CachingReplayResult {
   std::int64_t peak_rounded_bytes = 0;    // live requests, rounded: a lower bound of any memory
   // Requests before which all cached memory was released: PyTorch's counter num_alloc_retries.
   std::int64_t retries = 0;
-  std::vector<std::int64_t> reserved_bytes;  // after each event; empty unless requested
 };
 
 // Serves `trace` as PyTorch's allocator would. A failure is an allocation that is freed at once.

@@ -71,12 +71,6 @@ struct MinimumPoolOptions {
   // The number of events that the exact search may simulate, over all its pieces (below). The work
   // to divide a piece counts as events, too. The default takes about a second.
   std::int64_t most_steps = 3'000'000;
-  // The number of offsets of live allocations that the exact search may keep from one event to the
-  // next, over all its pieces. A piece is a set of pool sizes in which every live allocation has
-  // the same offset. It has as many offsets as allocations are live at the peak. Beyond the limit
-  // the search drops the largest pools, and always keeps the smallest piece. An offset takes 50 to
-  // 100 bytes, for a moment twice that.
-  std::int64_t most_places = 300'000;
   // The time limit of the exact search, counted from the end of the restart search; infinity is
   // allowed. It guards against traces for which `most_steps` takes long. An answer depends on the
   // machine only where this limit ends the search.
@@ -95,7 +89,7 @@ enum class ExactLimit {
   kUnsearchable,  // the policy is stateful or asks for offsets, or the trace needs too many
                   // addresses
   kSteps,         // MinimumPoolOptions::most_steps
-  kPieces,        // MinimumPoolOptions::most_places
+  kPieces,        // more pieces than fit into about 30 MB (`most_exact_pieces`)
   kTime,          // MinimumPoolOptions::time_limit_seconds
 };
 
@@ -116,8 +110,9 @@ struct MinimumPoolResult {
   std::optional<bool> serves_all_larger;
   // The first limit that was reached, when one of the two values is missing.
   ExactLimit exact_limit = ExactLimit::kNone;
-  // The most pieces that the exact search had at a time, before it dropped any, and the number that
-  // `most_places` allowed.
+  // A piece of the exact search is a set of pool sizes in which every live allocation has the same
+  // offset. The most pieces that it had at a time, and the number that it keeps from one event to
+  // the next: beyond it the search drops the largest pools.
   std::int64_t exact_pieces = 0;
   std::int64_t most_exact_pieces = 0;
 };

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
+#include "lib/memory/pinned/create_pools.h"
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pool/pool_locks.h"
 #include "lib/memory/pool/without_host_memory.h"
@@ -45,14 +46,14 @@ absl::Status CheckPagePoolOptions(const PagePoolOptions& options) {
     return expect("initial_bytes", ExactSize(options.initial_bytes), "0 to max_bytes, ",
                   ExactSize(options.max_bytes));
   }
-  if (options.growth_bytes < 0) return expect("growth_bytes", options.growth_bytes, "0 or more");
   return absl::OkStatus();
 }
 
 class PagePoolImpl : public PagePool {
  public:
-  PagePoolImpl(const PagePoolOptions& options, void* base)
+  PagePoolImpl(const PagePoolOptions& options, std::int64_t growth_bytes, void* base)
       : options_(options),
+        growth_bytes_(growth_bytes),
         base_(static_cast<char*>(base)),
         states_(PageCount(), State::kUntouched) {
     untouched_.reserve(PageCount());
@@ -198,7 +199,7 @@ class PagePoolImpl : public PagePool {
       // Other threads may have taken pages meanwhile.
       if (absl::Status status = CheckMayGrow(wanted); !status.ok()) return status;
       const std::size_t missing = wanted - free_.size();
-      const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
+      const auto step = static_cast<std::size_t>(growth_bytes_ / options_.page_bytes);
       const std::size_t count = std::max(missing, std::min(step, untouched_.size()));
       if (absl::Status status = Touch(count); !status.ok()) return status;
     }
@@ -231,6 +232,7 @@ class PagePoolImpl : public PagePool {
   }
 
   const PagePoolOptions options_;
+  const std::int64_t growth_bytes_;
   char* const base_;
 
   mutable pool::PoolLocks locks_;
@@ -262,19 +264,25 @@ class PagePoolOrEnd final : public PagePoolImpl {
 };
 
 }  // namespace
-}  // namespace pinned
 
-absl::StatusOr<std::unique_ptr<PagePool>> PagePool::Create(const PagePoolOptions& options) {
-  if (absl::Status status = pinned::CheckPagePoolOptions(options); !status.ok()) return status;
+absl::StatusOr<std::unique_ptr<PagePool>> CreatePagePool(const PagePoolOptions& options,
+                                                         std::int64_t growth_bytes) {
+  if (absl::Status status = CheckPagePoolOptions(options); !status.ok()) return status;
   PagePoolOptions resolved = options;
   resolved.max_bytes &= -options.page_bytes;
   resolved.initial_bytes = std::min(options.initial_bytes, resolved.max_bytes);
-  const absl::StatusOr<void*> base = pinned::MapMemory(resolved.max_bytes, options.pages);
+  const absl::StatusOr<void*> base = MapMemory(resolved.max_bytes, options.pages);
   if (!base.ok()) return base.status();
-  auto made = std::make_unique<pinned::PagePoolOrEnd>(resolved, *base);
+  auto made = std::make_unique<PagePoolOrEnd>(resolved, growth_bytes, *base);
   absl::Status status = made->PagePoolImpl::Reserve(resolved.initial_bytes);
   if (!status.ok()) return status;
   return made;
+}
+
+}  // namespace pinned
+
+absl::StatusOr<std::unique_ptr<PagePool>> PagePool::Create(const PagePoolOptions& options) {
+  return pinned::CreatePagePool(options);
 }
 
 }  // namespace tidepool

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/text/sizes.h"
+#include "lib/memory/pinned/create_pools.h"
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pinned/pinned_pool_impl.h"
 #include "lib/memory/pool/check_blocks.h"
@@ -46,11 +47,6 @@ absl::Status CheckPinnedOptions(const PinnedPoolOptions& options) {
       options.initial_bytes > options.max_bytes) {
     return expect("initial_bytes", ExactSize(options.initial_bytes), "-1 (all) to max_bytes, ",
                   ExactSize(options.max_bytes));
-  }
-  if (options.growth_bytes < 0) return expect("growth_bytes", options.growth_bytes, "0 or more");
-  if (options.most_region_bytes < page) {
-    return expect("most_region_bytes", ExactSize(options.most_region_bytes), "at least a page, ",
-                  ExactSize(page));
   }
   return absl::OkStatus();
 }
@@ -155,25 +151,29 @@ absl::Status PinnedPoolImpl::CheckInvariants() const {
   return absl::OkStatus();
 }
 
-}  // namespace pinned
-
-absl::StatusOr<std::unique_ptr<PinnedPool>> PinnedPool::Create(Device* device,
-                                                               const PinnedPoolOptions& options) {
+absl::StatusOr<std::unique_ptr<PinnedPool>> CreatePinnedPool(Device* device,
+                                                             const PinnedPoolOptions& options,
+                                                             const RegionSizes& sizes) {
   if (device == nullptr) return absl::InvalidArgumentError("the device is null");
-  if (absl::Status status = pinned::CheckPinnedOptions(options); !status.ok()) return status;
+  if (absl::Status status = CheckPinnedOptions(options); !status.ok()) return status;
   PinnedPoolOptions resolved = options;
-  const std::int64_t page = pinned::PageBytes(options.pages);
-  resolved.max_bytes &= -page;
-  resolved.most_region_bytes &= -page;
+  resolved.max_bytes &= -PageBytes(options.pages);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy("best-fit");
   if (!policy.ok()) return policy.status();
-  auto made = std::make_unique<pinned::PinnedPoolOrEnd>(*device, resolved, *std::move(policy));
+  auto made = std::make_unique<PinnedPoolOrEnd>(*device, resolved, sizes, *std::move(policy));
   const std::int64_t initial = options.initial_bytes == PinnedPoolOptions::kWholeBudget
                                    ? resolved.max_bytes
                                    : std::min(options.initial_bytes, resolved.max_bytes);
   absl::Status status = made->PinnedPoolImpl::Reserve(initial);
   if (!status.ok()) return status;
   return made;
+}
+
+}  // namespace pinned
+
+absl::StatusOr<std::unique_ptr<PinnedPool>> PinnedPool::Create(Device* device,
+                                                               const PinnedPoolOptions& options) {
+  return pinned::CreatePinnedPool(device, options);
 }
 
 }  // namespace tidepool

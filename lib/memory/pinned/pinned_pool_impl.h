@@ -18,6 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "lib/memory/blocks/arena.h"
+#include "lib/memory/pinned/create_pools.h"
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pool/address_map.h"
 #include "lib/memory/pool/live_report.h"
@@ -36,9 +37,10 @@ inline constexpr pool::PoolWords kPinnedWords = {"pinned pool", "pinned memory",
 class PinnedPoolImpl : public PinnedPool {
  public:
   // `options` are in range, and their sizes are whole pages.
-  PinnedPoolImpl(Device& device, const PinnedPoolOptions& options,
+  PinnedPoolImpl(Device& device, const PinnedPoolOptions& options, const RegionSizes& sizes,
                  std::unique_ptr<PlacementPolicy> policy)
       : options_(options),
+        sizes_(sizes),
         pinner_(device, options.pages),
         policy_(std::move(policy)),
         regions_(addresses_, options.alignment),
@@ -97,6 +99,7 @@ class PinnedPoolImpl : public PinnedPool {
   PinnedPoolStats StatsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
   const PinnedPoolOptions options_;
+  const RegionSizes sizes_;
   const Pinner pinner_;
   const std::unique_ptr<PlacementPolicy> policy_;
 

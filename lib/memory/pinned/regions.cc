@@ -38,7 +38,7 @@ absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes) {
           absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks"));
     }
     const std::int64_t missing = AlignUp(bytes - regions_.held_bytes(), page);
-    const std::int64_t wanted = std::min(missing, options_.most_region_bytes);
+    const std::int64_t wanted = std::min(missing, sizes_.most_bytes);
     const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted);
     if (!block.ok()) return block.status();
   }
@@ -68,7 +68,7 @@ absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
   const absl::StatusOr<bool> has_budget = MakeBudget(needed);
   if (!has_budget.ok()) return has_budget.status();
   if (!*has_budget) return Placement::None();
-  const std::int64_t step = std::min(options_.growth_bytes & -page, options_.most_region_bytes);
+  const std::int64_t step = std::min(sizes_.growth_bytes, sizes_.most_bytes);
   const std::int64_t left = options_.max_bytes - regions_.held_bytes();
   const std::int64_t wanted =
       needed > step / kLargePart ? needed : std::max(needed, std::min(step, left));

@@ -51,13 +51,11 @@ absl::StatusOr<CachingReplayResult> ReplayCaching(const Trace& trace,
   TraceRun run(trace, options.settings, options.memory_bytes, options.order);
   CachingReplayResult result;
   result.peak_rounded_bytes = caching_allocator::PeakRoundedBytes(trace, options.settings);
-  if (options.keep_reserved) result.reserved_bytes.reserve(trace.events.size());
   while (!run.IsAtEnd()) {
     const std::int64_t requested = run.NextRequest();
     const bool is_served = run.Step();
     if (!is_served) CountRefusal(run, requested, result);
     CountPeaks(run, result);
-    if (options.keep_reserved) result.reserved_bytes.push_back(run.allocator().reserved_bytes());
     if (!is_served && options.stop_at_refusal) break;
   }
   result.retries = run.allocator().retries();

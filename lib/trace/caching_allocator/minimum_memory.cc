@@ -11,6 +11,7 @@
 #include "lib/trace/caching_allocator/check_options.h"
 #include "lib/trace/caching_allocator/rounding.h"
 #include "lib/trace/caching_allocator/trace_run.h"
+#include "lib/trace/sizing/exact_pool.h"
 #include "tidepool/trace/caching_allocator.h"
 
 namespace tidepool {
@@ -97,7 +98,7 @@ class Search {
   void Keep(Piece piece) {
     const auto blocks = static_cast<std::int64_t>(piece.run.allocator().heap().size());
     allowed_pieces_ =
-        std::max<std::int64_t>(1, limits_.most_places / std::max<std::int64_t>(1, blocks));
+        std::max<std::int64_t>(1, sizing::kMostPlaces / std::max<std::int64_t>(1, blocks));
     pieces_.push_back(std::move(piece));
     most_pieces_ = std::max(most_pieces_, static_cast<std::int64_t>(pieces_.size()));
     if (static_cast<std::int64_t>(pieces_.size()) <= allowed_pieces_) return;

@@ -69,6 +69,8 @@ using recorder::Record;
 using Kind = TraceEvent::Kind;
 
 constexpr std::int64_t kLeastBuffer = std::int64_t{1} << 12;
+// A crash loses no more than this much of a recording. Ten writes a second take no time.
+constexpr std::chrono::milliseconds kFlushInterval(100);
 constexpr std::int64_t kLargestBuffer = std::int64_t{1} << 34;
 
 // A forked child has the memory of its parent and none of its threads, so waiting for such a thread
@@ -109,10 +111,6 @@ absl::Status CheckOptions(const RecorderOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("a buffer of ", options.buffer_bytes, " bytes, expected 4 KiB to 16 GiB"));
   }
-  if (options.flush_interval_ns < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a flush interval of ", options.flush_interval_ns, " ns, expected at least 1 ns"));
-  }
   if (absl::EndsWith(options.path, ".gz")) {
     return io::AboutFile(
         options.path,
@@ -126,10 +124,7 @@ absl::Status CheckOptions(const RecorderOptions& options) {
 class Recorder::Writer {
  public:
   Writer(const RecorderOptions& options, recorder::RecordingFile file)
-      : queue_(options.buffer_bytes),
-        encoder_(options.alignment),
-        file_(std::move(file)),
-        flush_interval_(std::min(options.flush_interval_ns, kLongestInterval)) {}
+      : queue_(options.buffer_bytes), encoder_(options.alignment), file_(std::move(file)) {}
 
   ~Writer() {
     queue_.Stop();
@@ -208,8 +203,6 @@ class Recorder::Writer {
     const std::uint64_t number = regions_.Number(name) + 1;
     return number <= kMostTraceRegions ? static_cast<TraceRegion>(number) : TraceRegion{0};
   }
-  // Longer timeouts would overflow inside the standard library.
-  static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
 
   bool TakesRecords() {
     if (IsInChild()) [[unlikely]] {
@@ -233,7 +226,7 @@ class Recorder::Writer {
     BlockSignals();
     bool is_last = false;
     while (!is_last) {
-      queue_.AwaitWork(flush_interval_);
+      queue_.AwaitWork(kFlushInterval);
       is_last = queue_.is_stopped();
       WriteAdded();
     }
@@ -289,7 +282,6 @@ class Recorder::Writer {
   recorder::TickClock clock_;
   recorder::RecordEncoder encoder_;
   recorder::RecordingFile file_;
-  std::chrono::nanoseconds flush_interval_;
   bool has_failed_ = false;
 
   locks::Mutex mutex_;

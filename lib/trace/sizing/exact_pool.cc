@@ -71,13 +71,14 @@ class Branch {
 class Search {
  public:
   Search(const std::vector<Step>& steps, const TraceLoad& load, PlacementPolicy& policy,
-         const MinimumPoolOptions& options, const PoolQuestion& question, budget::Budget& budget)
+         const MinimumPoolOptions& options, std::int64_t most_pieces, const PoolQuestion& question,
+         budget::Budget& budget)
       : steps_(steps),
         policy_(policy),
         budget_(budget),
         steps_left_(options.most_steps),
         steps_to_divide_(load.peak_live_count / kAllocationsCopiedInAStep),
-        most_pieces_(MostPieces(load, options)),
+        most_pieces_(most_pieces),
         serving_pool_(question.serving_pool),
         larger_fails_(question.larger_fails) {
     PoolSet pools({load.peak_live_bytes, serving_pool_});
@@ -216,15 +217,15 @@ class Search {
 
 }  // namespace
 
-std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options) {
-  return std::max<std::int64_t>(
-      options.most_places / std::max<std::int64_t>(load.peak_live_count, 1), 1);
+std::int64_t MostPieces(const TraceLoad& load, std::int64_t most_places) {
+  return std::max<std::int64_t>(most_places / std::max<std::int64_t>(load.peak_live_count, 1), 1);
 }
 
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question, budget::Budget& budget) {
-  return Search(steps, load, policy, options, question, budget).Run();
+                             std::int64_t most_pieces, const PoolQuestion& question,
+                             budget::Budget& budget) {
+  return Search(steps, load, policy, options, most_pieces, question, budget).Run();
 }
 
 }  // namespace tidepool::sizing

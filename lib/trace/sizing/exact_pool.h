@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "lib/base/budget/budget.h"
 #include "lib/trace/sizing/pool_set.h"
 #include "lib/trace/sizing/steps.h"
 #include "tidepool/placement.h"
 #include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::sizing {
 
@@ -34,15 +36,26 @@ struct PoolOutcome {
   std::int64_t pieces = 0;               // the most at a time, before any were dropped
 };
 
+// The offsets of live allocations that a search keeps from one event to the next, over all its
+// pieces; the smallest piece always. An offset takes 50 to 100 bytes, for a moment twice that, so
+// the limit is about 30 MB.
+inline constexpr std::int64_t kMostPlaces = 300'000;
+
 // Returns the number of arenas, one per piece, to keep from one event to the next: at least 1.
-std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options);
+std::int64_t MostPieces(const TraceLoad& load, std::int64_t most_places);
 
 // Simulates at most options.most_steps events, summed over the arenas that exist at a time. When
-// the steps run out, or there are more arenas than MostPieces, the largest pools are dropped first;
-// at the end of the budget, all. `policy` has no memory; ManyPoolsArena::Addresses is not 0.
+// the steps run out, or there are more than `most_pieces` arenas, the largest pools are dropped
+// first; at the end of the budget, all. `policy` has no memory; ManyPoolsArena::Addresses is not 0.
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question, budget::Budget& budget);
+                             std::int64_t most_pieces, const PoolQuestion& question,
+                             budget::Budget& budget);
+
+// MinimumPool with a limit of its own for the offsets, which tests reach with small traces.
+absl::StatusOr<MinimumPoolResult> MinimumPoolWithin(const Trace& trace, PlacementPolicy& policy,
+                                                    const MinimumPoolOptions& options,
+                                                    std::int64_t most_places);
 
 }  // namespace tidepool::sizing
 

@@ -29,8 +29,12 @@ using sizing::RestartResult;
 class Finder {
  public:
   Finder(const Trace& trace, PlacementPolicy& policy, const MinimumPoolOptions& options,
-         const TraceLoad& load)
-      : trace_(trace), policy_(policy), options_(options), load_(load) {}
+         const TraceLoad& load, std::int64_t most_places)
+      : trace_(trace),
+        policy_(policy),
+        options_(options),
+        load_(load),
+        most_pieces_(sizing::MostPieces(load, most_places)) {}
 
   absl::StatusOr<MinimumPoolResult> Find() {
     const bool simulates_many =
@@ -45,7 +49,8 @@ class Finder {
     Budget budget(options_.time_limit_seconds, options_.stop);
     absl::StatusOr<PoolQuestion> question = Sample(budget);
     if (!question.ok()) return question.status();
-    Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question, budget));
+    Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, most_pieces_,
+                                             *question, budget));
     if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
     if (!result_.exact_pool_bytes.has_value()) return result_;
     if (absl::Status status = Verify(*result_.exact_pool_bytes); !status.ok()) return status;
@@ -175,7 +180,7 @@ class Finder {
 
   void Read(const PoolQuestion& question, const PoolOutcome& outcome) {
     result_.exact_pieces = outcome.pieces;
-    result_.most_exact_pieces = sizing::MostPieces(load_, options_);
+    result_.most_exact_pieces = most_pieces_;
     ReadPools(question, outcome);
     if (!result_.exact_pool_bytes.has_value() || !result_.serves_all_larger.has_value()) {
       result_.exact_limit = outcome.limit;
@@ -201,13 +206,16 @@ class Finder {
   PlacementPolicy& policy_;
   const MinimumPoolOptions& options_;
   const TraceLoad& load_;
+  const std::int64_t most_pieces_;
   MinimumPoolResult result_;
 };
 
 }  // namespace
 
-absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace, PlacementPolicy& policy,
-                                              const MinimumPoolOptions& options) {
+absl::StatusOr<MinimumPoolResult> sizing::MinimumPoolWithin(const Trace& trace,
+                                                            PlacementPolicy& policy,
+                                                            const MinimumPoolOptions& options,
+                                                            std::int64_t most_places) {
   absl::StatusOr<TraceLoad> load = MeasureLoad(trace, options.alignment);
   if (!load.ok()) return load.status();
   if (trace.allocations.empty())
@@ -219,7 +227,12 @@ absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace, PlacementPolic
                                                               .stop_at_refusal = true,
                                                               .stop = options.stop});
   if (!fits.ok()) return fits.status();
-  return Finder(trace, policy, options, *load).Find();
+  return Finder(trace, policy, options, *load, most_places).Find();
+}
+
+absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace, PlacementPolicy& policy,
+                                              const MinimumPoolOptions& options) {
+  return sizing::MinimumPoolWithin(trace, policy, options, sizing::kMostPlaces);
 }
 
 }  // namespace tidepool

@@ -32,9 +32,6 @@ absl::Status CheckAdvisorOptions(const CompressionAdvisorOptions& options) {
     return Wrong("number of threads", options.threads,
                  absl::StrCat("0 (the profile's) to ", kMaxZeroValueThreads));
   }
-  if (!IsBetween(options.least_saving, 0, 1)) {
-    return Wrong("least saving", options.least_saving, "a share from 0 to 1");
-  }
   return absl::OkStatus();
 }
 
@@ -115,7 +112,7 @@ absl::StatusOr<CompressionAdvice> CompressionAdvisor::Advise(
   advice.delay_seconds = std::max(leave_delay, return_delay);
   if (advice.least_saved_bytes <= 0 ||
       static_cast<double>(advice.least_saved_bytes) <
-          options_.least_saving * static_cast<double>(candidate.bytes)) {
+          kLeastCompressionSaving * static_cast<double>(candidate.bytes)) {
     advice.reason = CompressionReason::kSavesTooLittle;
   } else if (leave_delay > 0) {
     advice.reason = CompressionReason::kLeavesTooLate;

@@ -33,8 +33,8 @@ std::vector<OffloadPolicy> PoliciesOfGraphs() {
        .sends = false,
        .tried_by_best = {LayerwiseOptions()}},
       {.name = "base",
-       .description =
-           "the papers' manager: all data has memory of its own, gradients take chunks in turn",
+       .description = "the papers' baseline: each tensor has memory of its own, gradients take "
+                      "chunks in turn",
        .options = LayerwiseOptions(),
        .make_fixed = layerwise::MakeBase,
        .sends = false,
@@ -51,14 +51,14 @@ std::vector<OffloadPolicy> PoliciesOfGraphs() {
        .tried_by_best = {LayerwiseOptions(), LayerwiseOptions{.set = OffloadSet::kAll}}},
       {.name = "modnn",
        .description =
-           "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
+           "moDNN's Algorithm 1: offloads data where room is needed, and prefetches it in time",
        .options = ModnnOptions(),
        .make_round = modnn::MakeModnn,
        .choose_sub_batch = modnn::ChooseModnnSubBatch,
        .rounds_keep_addresses = true,
        .tried_by_best = {ModnnOptions()}},
       {.name = search::kBestName,
-       .description = "the fastest that a search finds: data is sent, or made again",
+       .description = "the fastest schedule that a search finds; offloads and recomputes data",
        .options = BestOptions(),
        .make_round = MakeBest,
        .recomputes = true},

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "tests/bindings/c/fixture.h"
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tests/support/temporary_files.h"
 
 namespace tidepool {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 
 namespace tidepool {
 

@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tests/support/nvtx_injection/control.h"
 
 namespace tidepool {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/memory/pinned/model_device.h"
 #include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
@@ -143,8 +144,8 @@ TEST_F(PinnedBlockingTest, IsServedByAReserve) {
 }
 
 TEST_F(PinnedBlockingTest, IsServedByAReserveThatFailsHalfWay) {
-  pool_ = *PinnedPool::Create(
-      &device_, {.max_bytes = kMiB, .initial_bytes = 4 * kKiB, .most_region_bytes = 4 * kKiB});
+  pool_ = *pinned::CreatePinnedPool(&device_, {.max_bytes = kMiB, .initial_bytes = 4 * kKiB},
+                                    {.most_bytes = 4 * kKiB});
   void* const live = Take(4 * kKiB);
   const auto waiting = Join(4 * kKiB);
   device_.host().FailCall(HostDevice::Call::kRegisterHostMemory, 2);
@@ -156,8 +157,8 @@ TEST_F(PinnedBlockingTest, IsServedByAReserveThatFailsHalfWay) {
 }
 
 TEST_F(PinnedBlockingTest, IsServedByAFreeAfterWhichThePoolCanGrow) {
-  pool_ = *PinnedPool::Create(
-      &device_, {.max_bytes = kMiB, .initial_bytes = 0, .may_grow = true, .growth_bytes = 0});
+  pool_ = *pinned::CreatePinnedPool(
+      &device_, {.max_bytes = kMiB, .initial_bytes = 0, .may_grow = true}, {.growth_bytes = 0});
   void* const a = Take(512 * kKiB);
   void* const b = Take(4096);
   const auto waiting = Join(1000 * kKiB);

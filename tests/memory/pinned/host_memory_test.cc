@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/memory/pinned/model_device.h"
 #include "tests/support/own_allocations.h"
 #include "tidepool/page_pool.h"
@@ -52,7 +53,7 @@ std::int64_t PlayPinned(std::int64_t left) {
 }
 
 std::int64_t PlayPages(std::int64_t left) {
-  const auto pool = PagePool::Create({.max_bytes = 8 * kMiB, .growth_bytes = kMiB}).value();
+  const auto pool = pinned::CreatePagePool({.max_bytes = 8 * kMiB}, kMiB).value();
   std::vector<void*> live;
   live.reserve(100);
   allocations_left = left;

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/memory/pinned/model_device.h"
 #include "tidepool/page_pool.h"
 #include "tidepool/pinned_pool.h"
@@ -76,10 +77,9 @@ class SlowDevice : public testing::ForwardingDevice {
 class PinnedInterferenceTest : public ::testing::Test {
  protected:
   void Make(std::int64_t initial_bytes, bool may_grow) {
-    pool_ = *PinnedPool::Create(&device_, {.max_bytes = kMiB,
-                                           .initial_bytes = initial_bytes,
-                                           .may_grow = may_grow,
-                                           .growth_bytes = 0});
+    pool_ = *pinned::CreatePinnedPool(
+        &device_, {.max_bytes = kMiB, .initial_bytes = initial_bytes, .may_grow = may_grow},
+        {.growth_bytes = 0});
   }
   void* Take(std::int64_t bytes) { return pool_->Allocate(bytes).value(); }
   void Free(void* address) { EXPECT_TRUE(pool_->Free(address).ok()); }
@@ -196,10 +196,9 @@ TEST_F(PinnedInterferenceTest, WaitersGetTheRestOfTheRegionOfAnotherAllocation) 
       [](PinnedPool& pool, std::size_t bytes) { return pool.AllocateBlocking(bytes); },
   };
   for (const Allocate allocate : allocates) {
-    pool_ = *PinnedPool::Create(&device_, {.max_bytes = kMiB,
-                                           .initial_bytes = 64 * kKiB,
-                                           .may_grow = true,
-                                           .growth_bytes = 768 * kKiB});
+    pool_ = *pinned::CreatePinnedPool(
+        &device_, {.max_bytes = kMiB, .initial_bytes = 64 * kKiB, .may_grow = true},
+        {.growth_bytes = 768 * kKiB});
     void* const live = Take(64 * kKiB);
     device_.is_full = true;
     auto waits =
@@ -266,8 +265,8 @@ class PageInterferenceTest : public ::testing::Test {
 
   static inline Barrier* stop = nullptr;
   Barrier barrier_;
-  std::unique_ptr<PagePool> pool_ = *PagePool::Create(
-      {.max_bytes = kMiB, .initial_bytes = 256 * kKiB, .growth_bytes = 0, .pages = {.threads = 1}});
+  std::unique_ptr<PagePool> pool_ = *pinned::CreatePagePool(
+      {.max_bytes = kMiB, .initial_bytes = 256 * kKiB, .pages = {.threads = 1}}, 0);
 };
 
 TEST_F(PageInterferenceTest, AThreadThatTouchesHoldsUpNoOtherCall) {
@@ -293,11 +292,11 @@ TEST_F(PageInterferenceTest, ATrimHoldsUpNoOtherCall) {
 // Requests that may not grow, and those for more pages than are unused.
 TEST_F(PageInterferenceTest, AReserveHoldsUpNoRequestThatIsRefused) {
   for (const bool may_grow : {false, true}) {
-    pool_ = *PagePool::Create({.max_bytes = kMiB,
-                               .initial_bytes = 256 * kKiB,
-                               .may_grow = may_grow,
-                               .growth_bytes = 0,
-                               .pages = {.threads = 1}});
+    pool_ = *pinned::CreatePagePool({.max_bytes = kMiB,
+                                     .initial_bytes = 256 * kKiB,
+                                     .may_grow = may_grow,
+                                     .pages = {.threads = 1}},
+                                    0);
     Barrier barrier;
     stop = &barrier;
     const std::vector<void*> pages = Take(2);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/memory/pinned/model_device.h"
 
 namespace tidepool {
@@ -32,7 +33,6 @@ TEST(PagePoolTest, RefusesOptionsOutOfRange) {
       {.page_bytes = 4096, .max_bytes = std::numeric_limits<std::int64_t>::max()},
       {.max_bytes = kMiB, .initial_bytes = -1},
       {.max_bytes = kMiB, .initial_bytes = kMiB + 1},
-      {.max_bytes = kMiB, .growth_bytes = -1},
       {.max_bytes = kMiB, .pages = {.huge_pages = HugePages::kRequired}},
       {.max_bytes = kMiB, .pages = {.threads = -1}},
   };
@@ -47,8 +47,8 @@ TEST(PagePoolTest, RefusesOptionsOutOfRange) {
 }
 
 TEST(PagePoolTest, TouchesAtTheBeginningAndThenInSteps) {
-  const auto pool = *PagePool::Create(
-      {.max_bytes = 4 * kMiB, .initial_bytes = kMiB + 1, .growth_bytes = 2 * kMiB});
+  const auto pool =
+      *pinned::CreatePagePool({.max_bytes = 4 * kMiB, .initial_bytes = kMiB + 1}, 2 * kMiB);
   EXPECT_EQ(pool->Stats().touched_pages, 17);
   std::vector<void*> pages(17);
   ASSERT_TRUE(pool->Take(absl::MakeSpan(pages)).ok());
@@ -120,9 +120,8 @@ TEST_P(PagePoolModelTest, DoesAsASet) {
   constexpr std::int64_t kMostPages = 64;
   const std::int64_t page_bytes = GetParam();
   std::mt19937_64 random(static_cast<std::uint64_t>(page_bytes));
-  const auto pool = *PagePool::Create({.page_bytes = page_bytes,
-                                       .max_bytes = kMostPages * page_bytes + 5,
-                                       .growth_bytes = 4 * page_bytes});
+  const auto pool = *pinned::CreatePagePool(
+      {.page_bytes = page_bytes, .max_bytes = kMostPages * page_bytes + 5}, 4 * page_bytes);
   std::map<char*, unsigned char> live;
   std::int64_t peak = 0;
   for (int step = 0; step < 5000; ++step) {
@@ -168,7 +167,7 @@ TEST_P(PagePoolModelTest, DoesAsASet) {
 }
 
 TEST(PagePoolTest, ThreadsShareIt) {
-  const auto pool = *PagePool::Create({.max_bytes = 2 * kMiB, .growth_bytes = 128 * kKiB});
+  const auto pool = *pinned::CreatePagePool({.max_bytes = 2 * kMiB}, 128 * kKiB);
   const auto work = [&](unsigned char pattern) {
     std::vector<void*> pages(5);
     for (int i = 0; i < 300; ++i) {

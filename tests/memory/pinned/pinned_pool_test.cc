@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/memory/pinned/model_device.h"
 
 namespace tidepool {
@@ -27,8 +28,9 @@ using testing::ModelDevice;
 
 class PinnedPoolTest : public ::testing::Test {
  protected:
-  std::unique_ptr<PinnedPool> NewPool(const PinnedPoolOptions& options) {
-    return *PinnedPool::Create(&device_, options);
+  std::unique_ptr<PinnedPool> NewPool(const PinnedPoolOptions& options,
+                                      const pinned::RegionSizes& sizes = {}) {
+    return *pinned::CreatePinnedPool(&device_, options, sizes);
   }
   static std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
@@ -43,8 +45,6 @@ TEST_F(PinnedPoolTest, RefusesOptionsOutOfRange) {
       {.max_bytes = std::numeric_limits<std::int64_t>::max()},
       {.max_bytes = kMiB, .initial_bytes = -2},
       {.max_bytes = kMiB, .initial_bytes = kMiB + 1},
-      {.max_bytes = kMiB, .growth_bytes = -1},
-      {.max_bytes = kMiB, .most_region_bytes = 4095},
       {.max_bytes = kMiB, .alignment = 0},
       {.max_bytes = kMiB, .alignment = 32},
       {.max_bytes = kMiB, .alignment = 513},
@@ -188,8 +188,8 @@ TEST_F(PinnedPoolTest, ReservesUpToTheBudget) {
 }
 
 TEST_F(PinnedPoolTest, GrowsBySmallRegionsTogetherAndLargeOnesExactly) {
-  const auto pool = NewPool(
-      {.max_bytes = 16 * kMiB, .initial_bytes = 0, .may_grow = true, .growth_bytes = 4 * kMiB});
+  const auto pool = NewPool({.max_bytes = 16 * kMiB, .initial_bytes = 0, .may_grow = true},
+                            {.growth_bytes = 4 * kMiB});
   std::vector<void*> buffers = {*pool->Allocate(100 * kKiB)};
   EXPECT_EQ(device_.registered_bytes(), 4 * kMiB);
   buffers.push_back(*pool->Allocate(3 * kMiB));
@@ -206,7 +206,7 @@ TEST_F(PinnedPoolTest, GrowsBySmallRegionsTogetherAndLargeOnesExactly) {
 
 TEST_F(PinnedPoolTest, GivesRegionsBackWhenTheyStandInTheWay) {
   const auto pool =
-      NewPool({.max_bytes = 8 * kMiB, .initial_bytes = 0, .may_grow = true, .growth_bytes = 0});
+      NewPool({.max_bytes = 8 * kMiB, .initial_bytes = 0, .may_grow = true}, {.growth_bytes = 0});
   void* const small = *pool->Allocate(2 * kMiB);
   void* const kept = *pool->Allocate(kMiB);
   void* const large = *pool->Allocate(5 * kMiB);
@@ -225,7 +225,7 @@ TEST_F(PinnedPoolTest, GivesRegionsBackWhenTheyStandInTheWay) {
 
 TEST_F(PinnedPoolTest, TrimsRegionsInWhichNothingLives) {
   const auto pool =
-      NewPool({.max_bytes = 8 * kMiB, .initial_bytes = 0, .may_grow = true, .growth_bytes = 0});
+      NewPool({.max_bytes = 8 * kMiB, .initial_bytes = 0, .may_grow = true}, {.growth_bytes = 0});
   std::vector<void*> buffers;
   for (int i = 0; i < 4; ++i) buffers.push_back(*pool->Allocate(kMiB));
   ASSERT_TRUE(pool->Free(buffers[0]).ok());
@@ -243,10 +243,8 @@ TEST_F(PinnedPoolTest, TrimsRegionsInWhichNothingLives) {
 }
 
 TEST_F(PinnedPoolTest, RegionsAreNoLargerThanAllowedButForALargeBuffer) {
-  const auto pool = NewPool({.max_bytes = 8 * kMiB,
-                             .initial_bytes = 5 * kMiB,
-                             .may_grow = true,
-                             .most_region_bytes = 2 * kMiB});
+  const auto pool = NewPool({.max_bytes = 8 * kMiB, .initial_bytes = 5 * kMiB, .may_grow = true},
+                            {.most_bytes = 2 * kMiB});
   EXPECT_EQ(pool->Stats().regions, 3);
   void* const large = *pool->Allocate(3 * kMiB);
   EXPECT_EQ(pool->Stats().regions, 4);
@@ -256,7 +254,7 @@ TEST_F(PinnedPoolTest, RegionsAreNoLargerThanAllowedButForALargeBuffer) {
 
 // CUDA cannot copy between two registrations at once.
 TEST_F(PinnedPoolTest, NoBufferReachesFromOneRegionIntoAnother) {
-  const auto pool = NewPool({.max_bytes = 4 * kMiB, .most_region_bytes = kMiB});
+  const auto pool = NewPool({.max_bytes = 4 * kMiB}, {.most_bytes = kMiB});
   EXPECT_TRUE(absl::IsResourceExhausted(pool->Allocate(kMiB + 1).status()));
   std::vector<void*> buffers;
   for (int i = 0; i < 4; ++i) buffers.push_back(*pool->Allocate(kMiB));

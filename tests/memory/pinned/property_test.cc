@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/memory/pinned/create_pools.h"
 #include "tests/memory/pinned/model_device.h"
 #include "tidepool/pinned_pool.h"
 
@@ -29,14 +30,17 @@ struct Buffer {
 struct Kind {
   const char* name;
   PinnedPoolOptions options;
+  pinned::RegionSizes sizes = {};
 
   friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class PinnedModel {
  public:
-  PinnedModel(const PinnedPoolOptions& options, std::uint64_t seed)
-      : options_(options), pool_(*PinnedPool::Create(&device_, options)), random_(seed) {}
+  PinnedModel(const Kind& kind, std::uint64_t seed)
+      : options_(kind.options),
+        pool_(*pinned::CreatePinnedPool(&device_, kind.options, kind.sizes)),
+        random_(seed) {}
   ~PinnedModel() {
     while (!live_.empty()) Free();
     pool_.reset();
@@ -204,11 +208,13 @@ class PinnedModel {
 const Kind kKinds[] = {
     {"WholeBudget", {.max_bytes = 8 * kMiB}},
     {"Pages", {.max_bytes = 8 * kMiB, .alignment = 4096}},
-    {"ManyRegions", {.max_bytes = 8 * kMiB + 4096, .most_region_bytes = 3 * kMiB, .alignment = 64}},
+    {"ManyRegions", {.max_bytes = 8 * kMiB + 4096, .alignment = 64}, {.most_bytes = 3 * kMiB}},
     {"Growing",
-     {.max_bytes = 8 * kMiB, .initial_bytes = 0, .may_grow = true, .growth_bytes = kMiB}},
+     {.max_bytes = 8 * kMiB, .initial_bytes = 0, .may_grow = true},
+     {.growth_bytes = kMiB}},
     {"GrowingExactly",
-     {.max_bytes = 9 * kMiB, .initial_bytes = 2 * kMiB, .may_grow = true, .growth_bytes = 0}},
+     {.max_bytes = 9 * kMiB, .initial_bytes = 2 * kMiB, .may_grow = true},
+     {.growth_bytes = 0}},
     {"OnReserve", {.max_bytes = 8 * kMiB, .initial_bytes = kMiB}},
 };
 
@@ -219,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PinnedPropertyTest, ::testing::ValuesIn(kKinds),
 
 TEST_P(PinnedPropertyTest, DoesAsTheModel) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    PinnedModel model(GetParam().options, seed);
+    PinnedModel model(GetParam(), seed);
     for (int i = 0; i < 200; ++i) {
       model.Step();
       if (HasFatalFailure()) FAIL() << "seed " << seed << ", step " << i;
@@ -230,7 +236,7 @@ TEST_P(PinnedPropertyTest, DoesAsTheModel) {
 // Threads keep patterns in their buffers, so memory that two threads have at once is found.
 TEST_P(PinnedPropertyTest, ThreadsShareIt) {
   ModelDevice device;
-  const auto pool = *PinnedPool::Create(&device, GetParam().options);
+  const auto pool = *pinned::CreatePinnedPool(&device, GetParam().options, GetParam().sizes);
   const auto work = [&](unsigned seed) {
     std::mt19937 random(seed);
     std::vector<std::pair<unsigned char*, std::size_t>> live;
@@ -289,11 +295,9 @@ TEST(PinnedFaultsTest, AFailedCallIsReportedAndChangesNothingElse) {
       {
         std::unique_ptr<PinnedPool> pool;
         twice([&] {
-          auto created = PinnedPool::Create(&device, {.max_bytes = 4 * kMiB,
-                                                      .initial_bytes = 2 * kMiB,
-                                                      .may_grow = true,
-                                                      .growth_bytes = 0,
-                                                      .most_region_bytes = kMiB});
+          auto created = pinned::CreatePinnedPool(
+              &device, {.max_bytes = 4 * kMiB, .initial_bytes = 2 * kMiB, .may_grow = true},
+              {.growth_bytes = 0, .most_bytes = kMiB});
           if (created.ok()) pool = *std::move(created);
           EXPECT_LE(device.registered_bytes(), 2 * kMiB);
           return created.status();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/trace/caching_allocator/trace_run.h"
 #include "tests/support/sizes.h"
 #include "tidepool/trace/caching_allocator.h"
 
@@ -46,8 +47,7 @@ CachingReplayResult Replay(const Trace& trace, const std::string& settings = "",
                            std::int64_t memory = kMostCachingMemory) {
   const auto parsed = ParseCachingAllocatorSettings(settings);
   EXPECT_TRUE(parsed.ok()) << parsed.status();
-  const auto replay =
-      ReplayCaching(trace, {.settings = *parsed, .memory_bytes = memory, .keep_reserved = true});
+  const auto replay = ReplayCaching(trace, {.settings = *parsed, .memory_bytes = memory});
   EXPECT_TRUE(replay.ok()) << replay.status();
   return *replay;
 }
@@ -55,8 +55,12 @@ CachingReplayResult Replay(const Trace& trace, const std::string& settings = "",
 // Returns the reserved MiB after each event.
 std::vector<std::int64_t> Reserved(const Trace& trace, const std::string& settings = "",
                                    std::int64_t memory = kMostCachingMemory) {
+  const auto parsed = ParseCachingAllocatorSettings(settings);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
   std::vector<std::int64_t> mib;
-  for (const std::int64_t bytes : Replay(trace, settings, memory).reserved_bytes) {
+  for (caching_allocator::TraceRun run(trace, *parsed, memory); !run.IsAtEnd();) {
+    run.Step();
+    const std::int64_t bytes = run.allocator().reserved_bytes();
     EXPECT_EQ(bytes % kMiB, 0);
     mib.push_back(bytes / kMiB);
   }
@@ -279,9 +283,9 @@ TEST(CachingReplay, ServesFailures) {
 TEST(CachingReplay, SkipsFreesOfRefusedRequests) {
   const Trace trace = Steps().Allocate("a", 10 * kMiB).Free("a").Allocate("b", 1).Build();
   EXPECT_THAT(Reserved(trace, "", 2 * kMiB), ElementsAre(0, 0, 2));
-  const auto stopped = ReplayCaching(
-      trace, {.memory_bytes = 2 * kMiB, .stop_at_refusal = true, .keep_reserved = true});
-  EXPECT_THAT(stopped->reserved_bytes, ElementsAre(0));
+  EXPECT_EQ(ReplayCaching(trace, {.memory_bytes = 2 * kMiB})->peak_reserved_bytes, 2 * kMiB);
+  const auto stopped = ReplayCaching(trace, {.memory_bytes = 2 * kMiB, .stop_at_refusal = true});
+  EXPECT_EQ(stopped->peak_reserved_bytes, 0);
 }
 
 TEST(CachingReplay, RefusesMoreThanAnyDevice) {

@@ -247,7 +247,7 @@ TEST_F(Recordings, AreInTheFileOnceFlushed) {
 }
 
 TEST_F(Recordings, ReachTheFileByThemselves) {
-  const auto recorder = Create({.path = path_, .flush_interval_ns = 1'000'000});
+  const auto recorder = Create();
   RecordPairs(*recorder, 1);
   while (Read().events.empty()) std::this_thread::yield();
   EXPECT_EQ(CountPairs(Read()), 1);
@@ -260,10 +260,9 @@ TEST_F(Recordings, ReplaceWhatWasThere) {
   EXPECT_FALSE(Read().ended_early);
 }
 
-// With the smallest buffer and without flushes, the buffer is full again and again.
+// The smallest buffer is full again and again.
 TEST_F(Recordings, WaitForTheWriterWhenTheBufferIsFull) {
-  const auto recorder =
-      Create({.path = path_, .buffer_bytes = 4096, .flush_interval_ns = INT64_MAX});
+  const auto recorder = Create({.path = path_, .buffer_bytes = 4096});
   RecordPairs(*recorder, 20'000);
   ASSERT_TRUE(recorder->Close().ok());
   EXPECT_EQ(CountPairs(Read()), 20'000);
@@ -308,8 +307,6 @@ TEST_F(Recordings, RefuseOptionsOutOfRange) {
   EXPECT_THAT(error({.path = path_, .alignment = 768}), StartsWith("alignment 768"));
   EXPECT_THAT(error({.path = path_, .buffer_bytes = 4095}), StartsWith("a buffer of 4095 bytes"));
   EXPECT_THAT(error({.path = path_, .buffer_bytes = -1}), StartsWith("a buffer of -1 bytes"));
-  EXPECT_THAT(error({.path = path_, .flush_interval_ns = 0}),
-              StartsWith("a flush interval of 0 ns"));
   EXPECT_THAT(error({.path = path_ + ".gz"}),
               HasSubstr("x.tide.gz: a recording cannot be compressed"));
   EXPECT_THAT(error({.path = "/dev/null"}), StartsWith("/dev/null: not a regular file"));
@@ -460,7 +457,7 @@ TEST_F(Recordings, OutliveTheProcess) {
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const auto recorder = Create({.path = path_, .flush_interval_ns = INT64_MAX});
+    const auto recorder = Create();
     RecordPairs(*recorder, 1000);
     if (!recorder->Flush().ok()) _exit(1);
     RecordPairs(*recorder, 10);
@@ -477,7 +474,8 @@ TEST_F(Recordings, OutliveTheProcess) {
   ASSERT_TRUE(WIFSIGNALED(status));
   const Trace trace = Read();
   EXPECT_TRUE(trace.ended_early);
-  EXPECT_EQ(CountPairs(trace), 1000);
+  EXPECT_GE(CountPairs(trace), 1000);
+  EXPECT_LE(CountPairs(trace), 1010);
 }
 
 // The pool records under its lock, from any thread, while other threads flush and close.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "lib/trace/sizing/exact_pool.h"
 #include "lib/trace/sizing/restart_search.h"
 #include "tests/support/dividing_trace.h"
 #include "tests/support/policy_names.h"
@@ -137,22 +138,25 @@ TEST_P(MinimumPoolProperty, SaysNothingRatherThanSomethingWrong) {
   std::mt19937_64 random(44);
   for (int i = 0; i < testing::Rounds(60); ++i) {
     const Trace trace = RandomTrace(random, 60, 3000);
-    const auto complete = MinimumPool(trace, *policy,
-                                      {.alignment = 1,
-                                       .most_steps = 100'000'000,
-                                       .most_places = 100'000'000,
-                                       .time_limit_seconds = kNoTimeLimit});
+    const auto complete = MinimumPool(
+        trace, *policy,
+        {.alignment = 1, .most_steps = 100'000'000, .time_limit_seconds = kNoTimeLimit});
     ASSERT_TRUE(complete->exact_pool_bytes.has_value() && complete->serves_all_larger.has_value());
     ASSERT_EQ(complete->exact_limit, ExactLimit::kNone);
-    std::vector<MinimumPoolOptions> limits = {{.alignment = 1, .time_limit_seconds = 0}};
+    struct Limits {
+      MinimumPoolOptions options;
+      std::int64_t most_places = sizing::kMostPlaces;
+    };
+    std::vector<Limits> all_limits = {{.options = {.alignment = 1, .time_limit_seconds = 0}}};
     for (const std::int64_t most_steps : {0, 100, 1000, 10'000}) {
-      limits.push_back({.alignment = 1, .most_steps = most_steps});
+      all_limits.push_back({.options = {.alignment = 1, .most_steps = most_steps}});
     }
     for (const std::int64_t most_places : {0, 10, 100, 1000}) {
-      limits.push_back({.alignment = 1, .most_places = most_places});
+      all_limits.push_back({.options = {.alignment = 1}, .most_places = most_places});
     }
-    for (const MinimumPoolOptions& options : limits) {
-      const auto result = MinimumPool(trace, *policy, options);
+    for (const Limits& limits : all_limits) {
+      const auto result =
+          sizing::MinimumPoolWithin(trace, *policy, limits.options, limits.most_places);
       ASSERT_EQ(result->pool_bytes, complete->pool_bytes);
       ASSERT_EQ(result->attempts, complete->attempts);
       ASSERT_EQ(result->exact_limit == ExactLimit::kNone,
@@ -229,9 +233,8 @@ TEST(MinimumPool, GivesUpWhatItMayNotKeep) {
   for (const std::string name : {"best-fit", "high-end-offload"}) {
     SCOPED_TRACE(name);
     std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(name);
-    const auto result = MinimumPool(
-        trace, *policy,
-        {.most_places = 100 * load.peak_live_count, .time_limit_seconds = kNoTimeLimit});
+    const auto result = sizing::MinimumPoolWithin(
+        trace, *policy, {.time_limit_seconds = kNoTimeLimit}, 100 * load.peak_live_count);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_TRUE(Serves(trace, *policy, result->pool_bytes, 512));
     EXPECT_EQ(result->exact_pool_bytes, std::nullopt);

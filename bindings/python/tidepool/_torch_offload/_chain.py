@@ -47,7 +47,7 @@ class Chain:
     link: float  # bytes a second in each direction; 0: nothing is sent
 
     def with_gradients(self, size: int) -> "Chain":
-        """Returns the chain of a step at the start of which so many bytes of gradients are there, to which it adds its own."""
+        """Returns the chain of a step that begins with `size` bytes of gradients and adds its own to them."""
         phases = [phase._replace(peak=phase.peak - min(phase.gradients, size)) for phase in self.phases]
         return Chain(self.stages, phases, self.link)
 

@@ -94,7 +94,7 @@ Expected Slow(const CompressionProfile& profile, const CompressionAdvisorOptions
   const double bits = 8.0 * static_cast<int>(candidate.word);
   const double payload = std::min(1.0, 1 / bits + density) * static_cast<double>(candidate.bytes);
   const double saved = static_cast<double>(candidate.bytes) - payload;
-  const double needed = options.least_saving * static_cast<double>(candidate.bytes);
+  const double needed = kLeastCompressionSaving * static_cast<double>(candidate.bytes);
   if (std::abs(saved - needed) <=
       static_cast<double>(64 << 10) + 0.01 * static_cast<double>(candidate.bytes)) {
     expected.is_sure = false;
@@ -127,7 +127,6 @@ CompressionAdvisorOptions OptionsOf(std::mt19937_64& random) {
   CompressionAdvisorOptions options;
   options.link_bytes_per_second = 1e9 * static_cast<double>(1 + random() % 64);
   options.threads = static_cast<int>(random() % 5);
-  options.least_saving = static_cast<double>(random() % 6) / 10;
   return options;
 }
 
@@ -251,9 +250,6 @@ TEST(CompressionAdvisor, RefusesWhatCannotBe) {
   }
   for (const int threads : {-1, 10'000}) {
     EXPECT_THAT(options_error({.threads = threads}), HasSubstr("to 256"));
-  }
-  for (const double share : {-0.1, 1.1, nan}) {
-    EXPECT_THAT(options_error({.least_saving = share}), HasSubstr("expected a share"));
   }
   CompressionProfile profile;
   profile.threads = 0;

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tests/memory/pool/memory_store.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"

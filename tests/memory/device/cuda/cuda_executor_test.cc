@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tests/training/execute/offload_everything.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/training/executor.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tests/support/rounds.h"
 #include "tests/training/execute/program_rig.h"
 #include "tidepool/cuda_device.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/cuda_device.h"
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "guide", "out_of_memory.md")
+GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "guide", "out_of_memory.md")
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 MIB = 1 << 20
 GIB = 1 << 30

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/copies/offload/offloader_fixture.h"
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/cuda_device.h"
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 
 namespace tidepool {
 namespace {

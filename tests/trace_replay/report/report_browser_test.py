@@ -14,10 +14,10 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
 from chromium import Chromium, decode_png, find_chromium  # noqa: E402
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 EXAMPLE = os.path.join(ROOT, "examples", "traces", "vgg16-b4-sgd.rmm.csv.gz")
 READY = "window.tidepoolReport || !document.getElementById('trouble').hidden"
 SHIFT = 8

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 #include "tests/support/never_waits.h"
 #include "tests/support/rounds.h"
 #include "tests/support/temporary_files.h"

@@ -3,7 +3,7 @@
 // without this file they run on a GPU.
 #include <gtest/gtest.h>
 
-#include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/device/cuda/stand_in.h"
 
 namespace tidepool {
 namespace {
