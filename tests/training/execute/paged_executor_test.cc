@@ -82,6 +82,8 @@ TEST(PagedExecutorTest, NetworksReadTheRightBytesInTheSmallestMemory) {
       EXPECT_EQ(timeline.pool_bytes, memory);
       rig.Destroy();
       EXPECT_EQ(devices[0].used_bytes(), 0);
+      EXPECT_EQ(devices.Count(Call::kReserveAddresses), 1);
+      EXPECT_EQ(devices.Count(Call::kReleaseAddresses), 1);
     }
   }
 }
