@@ -182,8 +182,8 @@ class TIDEPOOL_EXPORT Executor {
   // The schedule runs in the memory that the executor holds; the host's memory grows where it needs
   // more. InvalidArgument where data that stays on a device between iterations would lie at another
   // offset, for another number of devices, and for schedules with pages, before or after;
-  // ResourceExhausted for more bytes on a device, or a
-  // larger alignment, than those of the first schedule.
+  // ResourceExhausted for more bytes on a device, or a larger alignment, than those of the first
+  // schedule.
   virtual absl::Status Reschedule(const Schedule& schedule) = 0;
 
  protected:

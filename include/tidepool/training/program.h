@@ -125,9 +125,9 @@ struct ProgramMapping {
 // than the next one expects. All moves are made at once. As many pages move to a place as from it.
 struct ProgramMove {
   std::size_t device = 0;
-  std::int64_t from =
-      0;                // position of the pages in the physical memory, in the iteration that ends
-  std::int64_t to = 0;  // in the next one
+  // Positions of the pages in the physical memory, in the iteration that ends and in the next one.
+  std::int64_t from = 0;
+  std::int64_t to = 0;
   std::int64_t bytes = 0;
 };
 
