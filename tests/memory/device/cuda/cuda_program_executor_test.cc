@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor of fixed addresses on CUDA devices: the right bytes, and the same after a failure of
-// any call of the runtime.
+// The executor on CUDA devices, with fixed addresses and with pages: the right bytes, and the same
+// after a failure of any call of the runtime.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,19 +17,27 @@ namespace tidepool {
 namespace {
 
 using testing::Enlarge;
-using testing::FixedProgram;
+using testing::ProgramOf;
 using testing::ProgramRig;
 using testing::RandomPrograms;
 
-class CudaProgramExecutorTest : public ::testing::Test {
+class CudaProgramExecutorTest : public ::testing::TestWithParam<ScheduleMemory> {
  protected:
   CudaProgramExecutorTest() {
-    ConfigureStandIn({.copy_latency_ns = 20'000});
+    ConfigureStandIn({.granularity = testing::HostPageBytes(), .copy_latency_ns = 20'000});
     for (const int ordinal : {0, 1}) owned_.push_back(*CudaDevice::Create({.ordinal = ordinal}));
   }
   ~CudaProgramExecutorTest() override {
     owned_.clear();
     ConfigureStandIn({});
+  }
+
+  // Returns a random schedule, with pages as large as those of the devices.
+  RandomPrograms Program(std::uint64_t seed) const {
+    RandomPrograms random = ProgramOf(GetParam(), seed);
+    const bool has_pages = GetParam() == ScheduleMemory::kPaged;
+    Enlarge(random, has_pages ? owned_[0]->granularity() / random.schedule.alignment : 64);
+    return random;
   }
 
   std::vector<Device*> devices() const { return {owned_[0].get(), owned_[1].get()}; }
@@ -38,13 +46,12 @@ class CudaProgramExecutorTest : public ::testing::Test {
   std::vector<std::unique_ptr<CudaDevice>> owned_;
 };
 
-TEST_F(CudaProgramExecutorTest, TasksReadTheRightBytes) {
+TEST_P(CudaProgramExecutorTest, TasksReadTheRightBytes) {
   int two_devices = 0;
   for (int seed = 0; seed < testing::Rounds(100); ++seed) {
     SCOPED_TRACE(seed);
-    RandomPrograms random = FixedProgram(static_cast<std::uint64_t>(seed));
+    RandomPrograms random = Program(static_cast<std::uint64_t>(seed));
     two_devices += random.schedule.devices > 1 ? 1 : 0;
-    Enlarge(random, 64);
     ProgramRig rig(random, devices());
     ASSERT_EQ(rig.Create({.measures = seed % 2 == 0}), absl::OkStatus());
     const auto hashes = rig.Run(2);
@@ -55,9 +62,9 @@ TEST_F(CudaProgramExecutorTest, TasksReadTheRightBytes) {
   for (Device* const device : devices()) EXPECT_EQ(device->used_bytes(), 0);
 }
 
-TEST_F(CudaProgramExecutorTest, ACopyThatFailsEndsTheIterationAndNoMore) {
+TEST_P(CudaProgramExecutorTest, ACopyThatFailsEndsTheIterationAndNoMore) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    RandomPrograms random = FixedProgram(seed);
+    RandomPrograms random = Program(seed);
     ProgramRig rig(random, devices());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
     const std::vector<std::uint64_t> expected = rig.Expected(1);
@@ -75,6 +82,12 @@ TEST_F(CudaProgramExecutorTest, ACopyThatFailsEndsTheIterationAndNoMore) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Memory, CudaProgramExecutorTest,
+                         ::testing::Values(ScheduleMemory::kFixed, ScheduleMemory::kPaged),
+                         [](const auto& memory) {
+                           return std::string(ScheduleMemoryName(memory.param));
+                         });
 
 }  // namespace
 }  // namespace tidepool

@@ -16,6 +16,7 @@ namespace tidepool {
 struct StandInChanges {
   int devices = 2;
   std::int64_t memory_bytes = 64 << 20;
+  std::int64_t granularity = 64 << 10;
   bool has_virtual_memory = true;
   std::int64_t copy_latency_ns = 0;
   bool dies_of_destroyed_streams = true;  // as a GPU's driver did
@@ -28,7 +29,7 @@ inline void ConfigureStandIn(const StandInChanges& changes) {
   cudartHostDefaultConfig(&config);
   config.devices = changes.devices;
   config.memory_bytes = changes.memory_bytes;
-  config.granularity = 64 << 10;
+  config.granularity = changes.granularity;
   config.has_virtual_memory = changes.has_virtual_memory ? 1 : 0;
   config.copy_latency_nanoseconds = changes.copy_latency_ns;
   config.dies_of_destroyed_streams = changes.dies_of_destroyed_streams ? 1 : 0;
