@@ -31,8 +31,8 @@ struct VirtualClockOptions {
   double out_bytes_per_second = std::numeric_limits<double>::infinity();
   double in_bytes_per_second = std::numeric_limits<double>::infinity();
   double latency_seconds = 0;  // a delay in front of each copy
-  std::int64_t granularity =
-      0;  // of addresses with memory, made of the host's pages; 0: the device has no virtual memory
+  // Of addresses with memory, made of the host's pages; 0: the device has no virtual memory.
+  std::int64_t granularity = 0;
 };
 
 // The time of the host, and of all events that were recorded.

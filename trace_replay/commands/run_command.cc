@@ -221,19 +221,12 @@ absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options,
   return IterateFixed(options, scheduled, scheduled.schedule(), {}, std::nullopt);
 }
 
-// Returns the bytes of all pages that a schedule which fits takes. It takes new ones as long as
-// there are any, before it takes those that were given back.
-std::int64_t PagedBytes(const ScheduledGraph& scheduled) {
-  const MadeSchedule& made = scheduled.made;
+// Returns the bytes of all pages that a schedule takes, which are more than its peak.
+absl::StatusOr<std::int64_t> PagedBytes(const MadeSchedule& made) {
   const absl::StatusOr<Program> program =
       LowerSchedule(made.graphs, made.schedule, made.machine, {.maps_pages = true});
-  std::vector<std::int64_t> ends(made.schedule.devices);
-  for (const ProgramMapping& mapping :
-       program.ok() ? program->mappings : std::vector<ProgramMapping>()) {
-    std::int64_t& end = ends[mapping.device];
-    end = std::max(end, mapping.position + mapping.bytes);
-  }
-  return std::accumulate(ends.begin(), ends.end(), std::int64_t{0});
+  if (!program.ok()) return program.status();
+  return std::accumulate(program->pool_bytes.begin(), program->pool_bytes.end(), std::int64_t{0});
 }
 
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.
@@ -244,7 +237,9 @@ absl::Status Announce(const RunCommandOptions& options, const SimulatedIteration
     all_devices.pool_bytes += device.pool_bytes;
   }
   if (prepared.scheduled.schedule().memory == ScheduleMemory::kPaged) {
-    all_devices.pool_bytes = PagedBytes(prepared.scheduled);
+    const absl::StatusOr<std::int64_t> bytes = PagedBytes(prepared.scheduled.made);
+    if (!bytes.ok()) return bytes.status();
+    all_devices.pool_bytes = *bytes;
   }
   const RunCost cost = CostOfRun(all_devices, options.iterations);
   if (absl::Status status = CheckRunMemory(cost, AvailableMemory()); !status.ok()) return status;

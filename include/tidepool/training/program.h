@@ -145,7 +145,7 @@ struct Program {
   std::vector<ProgramMemory> spans;
   std::vector<std::uint32_t> memory_ends;
   // By device: the highest end of any address in use, in whole granules; of paged memory, all bytes
-  // in granules.
+  // in granules, or with LowerOptions::maps_pages those that are used.
   std::vector<std::int64_t> pool_bytes;
   // With LowerOptions::maps_pages: the pages at all addresses, and by device the end of these.
   std::vector<ProgramMapping> mappings;

@@ -39,6 +39,7 @@ absl::Status DeviceResources::TakePages(const Program& program) {
     absl::Status status = pages_.back()->Take(program, i);
     if (!status.ok()) return Named(status, i, program.pool_bytes[i], " of pages");
     memory_.push_back(pages_.back()->addresses());
+    bytes_.push_back(program.pool_bytes[i]);
   }
   return absl::OkStatus();
 }
@@ -47,7 +48,7 @@ absl::Status DeviceResources::BeginIteration(bool follows) {
   for (std::size_t i = 0; i < pages_.size(); ++i) {
     if (follows) pages_[i]->MoveHomes();
     if (absl::Status status = pages_[i]->Map(); !status.ok()) {
-      return Named(status, i, pages_[i]->held_bytes(), " of pages");
+      return Named(status, i, bytes_[i], " of pages");
     }
   }
   return absl::OkStatus();

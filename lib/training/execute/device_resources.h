@@ -38,10 +38,6 @@ class DeviceResources {
   // Makes memory ready for an iteration. Data at home stays after an iteration that ended well, of
   // which `follows` tells. No work is queued.
   absl::Status BeginIteration(bool follows);
-  // Returns the bytes of a device that the program with `pool_bytes` holds.
-  std::int64_t HeldBytes(std::size_t device, std::int64_t pool_bytes) const {
-    return pages_.empty() ? pool_bytes : pages_[device]->held_bytes();
-  }
   // Creates the streams that have operations, and keeps those that exist. All programs have the
   // same list of streams.
   absl::Status CreateStreams(const Program& program);

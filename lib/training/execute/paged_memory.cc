@@ -105,7 +105,6 @@ absl::Status PagedMemory::Create() {
     const absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(bytes);
     if (!memory.ok()) return memory.status();
     memory_[i] = *memory;
-    held_bytes_ += bytes;
   }
   return absl::OkStatus();
 }

@@ -35,7 +35,6 @@ class PagedMemory {
   absl::Status Map();
 
   std::byte* addresses() const { return addresses_; }  // null without any
-  std::int64_t held_bytes() const { return held_bytes_; }
 
  private:
   // Pages that are used together, in one piece of physical memory.
@@ -61,7 +60,6 @@ class PagedMemory {
   Device& device_;
   std::byte* addresses_ = nullptr;
   std::int64_t address_bytes_ = 0;
-  std::int64_t held_bytes_ = 0;
   std::vector<Piece> pieces_;  // ascending
   std::vector<Place> places_;
   std::vector<PhysicalMemory> memory_;  // by piece; the name 0: none

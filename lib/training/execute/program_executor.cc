@@ -315,10 +315,10 @@ absl::StatusOr<Timeline> ProgramExecutor::Measure() const {
   Timeline timeline;
   timeline.seconds = clock_() - begin_;
   const std::vector<std::int64_t>& pool_bytes = prepared_->program.pool_bytes;
-  timeline.peak_device_bytes = timeline.pool_bytes = resources_.HeldBytes(0, pool_bytes.front());
+  timeline.peak_device_bytes = timeline.pool_bytes = pool_bytes.front();
   for (std::size_t i = 1; i < pool_bytes.size(); ++i) {
     DeviceTimeline& device = timeline.further_devices.emplace_back();
-    device.peak_bytes = device.pool_bytes = resources_.HeldBytes(i, pool_bytes[i]);
+    device.peak_bytes = device.pool_bytes = pool_bytes[i];
   }
   timeline.peak_host_bytes = options_.pipeline == nullptr
                                  ? prepared_->program.host_bytes

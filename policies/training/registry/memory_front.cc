@@ -251,8 +251,8 @@ class FrontMaker {
   // The first point may come late.
   bool IsOver() { return budget_.HasEnded() && (budget_.is_stopped() || !front_.points.empty()); }
 
-  // Makes the schedule of `modnn` for the least memory that it takes, so that the front has a left
-  // end before any search.
+  // Makes the schedules of policies with addresses of their own for the least memory that they
+  // take, so that the front has a left end before any search.
   void TryLeastAddressed(std::int64_t most) {
     const FrontSubBatch& least = Least();
     for (const AddressedPolicy& policy : addressed_) {

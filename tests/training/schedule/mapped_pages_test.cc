@@ -42,17 +42,24 @@ class SlowPages {
     std::vector<std::size_t> operations;
   };
 
-  // One page lies at each address, in the memory of the device.
+  // One page lies at each address, in the memory of the device, and the pages that are used are
+  // counted.
   void ReadMappings() {
+    std::map<std::size_t, std::set<std::int64_t>> used;
     for (const ProgramMapping& mapping : program_.mappings) {
       for (std::int64_t at = 0; at < mapping.bytes; at += granule_) {
         const std::int64_t position = mapping.position + at;
         ASSERT_EQ(position % granule_, 0);
         ASSERT_GE(position, 0);
-        ASSERT_LE(position + granule_, program_.pool_bytes[mapping.device]);
+        ASSERT_LE(position + granule_, random_.machine.devices[mapping.device].memory_bytes);
+        used[mapping.device].insert(position);
         ASSERT_LE(mapping.offset + at + granule_, program_.address_bytes[mapping.device]);
         ASSERT_TRUE(pages_.emplace(Page{mapping.device, mapping.offset + at}, position).second);
       }
+    }
+    for (std::size_t device = 0; device < program_.pool_bytes.size(); ++device) {
+      const auto pages = static_cast<std::int64_t>(used[device].size());
+      ASSERT_EQ(program_.pool_bytes[device], pages * granule_);
     }
   }
 

@@ -78,6 +78,7 @@ class Lowering {
   std::int64_t NewAddresses(std::size_t device, std::int64_t bytes);
   void AddMapping(std::size_t device, std::int64_t offset, ByteRange pages);
   std::int64_t MapData(const ScheduleStep& step, std::int64_t begin, const PageRanges& pages);
+  void CountUsedPages();
   void AddMoves(std::size_t instance);
   void CloseMoves(std::size_t device);
 

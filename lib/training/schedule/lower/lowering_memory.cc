@@ -195,6 +195,16 @@ std::int64_t Lowering::MapData(const ScheduleStep& step, std::int64_t begin,
   return mapped.offset();
 }
 
+// Pages that were never used are taken before those that were given back, so those that are used
+// lie together.
+void Lowering::CountUsedPages() {
+  program_.pool_bytes.assign(schedule_.devices, 0);
+  for (const ProgramMapping& mapping : program_.mappings) {
+    std::int64_t& end = program_.pool_bytes[mapping.device];
+    end = std::max(end, mapping.position + mapping.bytes);
+  }
+}
+
 // Tells which pages of data at home the next iteration expects elsewhere.
 void Lowering::AddMoves(std::size_t instance) {
   PageRanges homes = homes_[instance];
@@ -326,8 +336,11 @@ absl::Status Lowering::Finish() {
     }
     program_.host_bytes += bytes;
   }
-  for (std::size_t i = 0; i < homes_.size(); ++i) AddMoves(i);
-  for (std::size_t device = 0; device < schedule_.devices; ++device) CloseMoves(device);
+  if (maps_pages_) {
+    CountUsedPages();
+    for (std::size_t i = 0; i < homes_.size(); ++i) AddMoves(i);
+    for (std::size_t device = 0; device < schedule_.devices; ++device) CloseMoves(device);
+  }
   CountStreamsOfChannels(program_);
   if (program_.host_bytes <= machine_.host.memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("copies on the host take ", program_.host_bytes,
