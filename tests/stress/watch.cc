@@ -111,7 +111,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::Watch() {
-  constexpr int kMostSeconds = testing::Rounds(300) == 300 ? 60 : 300;
+  constexpr int kMostSeconds = testing::kHasSanitizer ? 300 : 60;
   std::unique_lock lock(mutex_);
   std::int64_t before = -1;
   int idle_seconds = 0;

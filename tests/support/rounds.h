@@ -5,25 +5,30 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <initializer_list>
 #include <vector>
 
 namespace tidepool::testing {
 
-// Returns `usual`, or a fifth of it under sanitizers. There each case takes ten times as long, and
-// the faults that sanitizers look for, in memory and threads, hardly depend on the case.
-constexpr int Rounds(int usual) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return std::max(usual / 5, 1);
+inline constexpr bool kHasSanitizer = true;
 #else
-  return usual;
+inline constexpr bool kHasSanitizer = false;
 #endif
+
+// Returns the number of cases to try of `all`: a third, or all of them if the environment has
+// TIDEPOOL_ALL_ROUNDS, as in scripts/check_all.sh. With a sanitizer it is a fifth: there each case
+// takes ten times as long, and the faults in memory and threads hardly depend on the case.
+inline int Rounds(int all) {
+  const bool tries_all = std::getenv("TIDEPOOL_ALL_ROUNDS") != nullptr;
+  return std::max(all / (kHasSanitizer ? 5 : tries_all ? 1 : 3), 1);
 }
 
-// Returns all cases, or the first fifth of them under sanitizers: at least one.
+// Returns all cases, or the first fifth of them with a sanitizer: at least one.
 template <typename Case>
 std::vector<Case> Cases(std::vector<Case> all) {
-  all.resize(static_cast<std::size_t>(Rounds(static_cast<int>(all.size()))));
+  if (kHasSanitizer) all.resize(std::max<std::size_t>(all.size() / 5, 1));
   return all;
 }
 template <typename Case>

@@ -145,7 +145,7 @@ TEST(LeastPolicyMemory, IsWhereThePolicyHasASchedule) {
       EXPECT_TRUE(absl::IsResourceExhausted(MakeChainSchedule(policy, chain, options).status()));
     }
   }
-  EXPECT_GT(below, testing::Rounds(10));
+  EXPECT_GE(below, testing::Rounds(8));
 }
 
 // With recomputation, `best` is as fast as pofo, and has a bound as high: both hold for all
