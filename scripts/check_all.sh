@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks a release, in some five hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
-# and the convolutions under tsan, all tests under asan, all dry runs, the wheel from its sdist, wheels for other machines and
-# each Python, the Debian package, the recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy,
+# Checks a release, in some five hours on two processors: the checks of .ci/run with all random cases, then that benchmarks
+# compile, the executor and the convolutions under tsan, all tests under asan, all dry runs, a project that has the sources as a part,
+# the wheel from its sdist, wheels for other machines and each Python, the Debian package, the recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy,
 # journeys of the design page, the reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
@@ -12,7 +12,7 @@ step() { printf '\n=== %s (%d s)\n' "$1" "$SECONDS"; }
 # A cache of compiled files helps where the machine keeps it. It keeps those with precompiled headers by this option alone.
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 
-.ci/run
+TIDEPOOL_ALL_ROUNDS=1 .ci/run
 
 step "benchmarks"
 cmake --build build/release --target benchmarks -- --quiet
@@ -27,6 +27,11 @@ ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
 
 step "all dry runs"
 scripts/framework_tests.sh dryrun dryrun_steps
+
+step "template of a user's project, with the sources as a part"
+cmake -S examples/consumer -B build/consumer "-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL=$PWD" -DCMAKE_UNITY_BUILD=ON >/dev/null
+cmake --build build/consumer --target consumer -j "$(nproc)"
+build/consumer/consumer | grep -x "1024 bytes live"
 
 step "wheel, from the source distribution"
 scripts/wheel_test.sh sdist

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the built project into a prefix, builds a small project against it with find_package, and
-# runs it. Does the same with add_subdirectory. A build with CUDA also installs tidepool::cuda,
-# tidepool::cnmem and tidepool::cudnn, which the small project requests as components and uses without a GPU.
+# runs it. A build with CUDA also installs tidepool::cuda, tidepool::cnmem and tidepool::cudnn, which the small project
+# requests as components and uses without a GPU.
 # usage: package_test.sh SOURCE BUILD SCRATCH HAS_CUDA
 set -euo pipefail
 source_dir=$1 build_dir=$2 scratch=$3 has_cuda=$4
@@ -22,14 +22,9 @@ fi
 cat >"$scratch/user/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.22)
 project(user LANGUAGES CXX)
-if(TIDEPOOL_SOURCE)
-  set(CMAKE_UNITY_BUILD ON)
-  add_subdirectory(${TIDEPOOL_SOURCE} tidepool)
-else()
-  find_package(tidepool REQUIRED COMPONENTS ${NEEDED} OPTIONAL_COMPONENTS ${WANTED})
-  if(NOT WANTED AND TARGET CUDA::cudart)
-    message(FATAL_ERROR "CUDA was looked for, and nobody asked for it")
-  endif()
+find_package(tidepool REQUIRED COMPONENTS ${NEEDED} OPTIONAL_COMPONENTS ${WANTED})
+if(NOT WANTED AND TARGET CUDA::cudart)
+  message(FATAL_ERROR "CUDA was looked for, and nobody asked for it")
 endif()
 foreach(example size_a_trace train_on_a_pool)
   add_executable(${example} ${example}.cc)
@@ -95,18 +90,14 @@ cmake --build "$scratch/build" --target size_a_trace train_on_a_pool pool_alone 
 "$scratch/build/pool_alone" | grep "100 allocations"
 "$scratch/build/size_a_trace" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
 
-# The pool alone from sources: the whole library again would take minutes and has no target of another kind.
-configure "-DTIDEPOOL_SOURCE=$source_dir"
-cmake --build "$scratch/build" --target pool_alone -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
-"$scratch/build/pool_alone" | grep "100 allocations"
-
 # The examples are a project of their own, too.
 cmake -S "$source_dir/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/log" ||
   { cat "$scratch/log"; exit 1; }
 cmake --build "$scratch/examples" --target use_a_pool >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$scratch/examples/use_a_pool" | grep "1024 MiB reserved"
 
-# The template of a user's project: with the installation, with sources as a part, and with neither.
+# The template of a user's project: with the installation, with sources as a part, and with neither. scripts/check_all.sh
+# compiles the sources too.
 consumer() {
   cmake -S "$source_dir/examples/consumer" -B "$scratch/$1" "${@:2}" >"$scratch/log" 2>&1
 }
