@@ -1269,6 +1269,50 @@ def installed_the_backend_needs_no_import():
                    "call(torch.ones(2, 2)).sum().backward()\nimport tidepool.torch\nassert len(tidepool.torch.plans()) == 1")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+        program = ("import torch\nmodel = torch.nn.Linear(2, 2)\ncall = torch.compile(model, backend='tidepool', options={'budget': '1GiB'})\n"
+                   "model(torch.ones(2, 2)).sum().backward()\ntorch.optim.SGD(model.parameters(), lr=0.1).step()")
+        ran = subprocess.run([sys.executable, "-c", program], env=environment, check=True, stderr=subprocess.PIPE, text=True)
+        assert "no graph with a backward pass has come from torch.compile" in ran.stderr, ran.stderr
+
+
+def programs_without_a_graph_are_told():
+    class Broken(torch.nn.Linear):
+        def forward(self, x):
+            try:
+                torch._dynamo.graph_break()
+            finally:
+                x = torch.sin(x)
+            return F.linear(x, self.weight)
+
+    class Disabled(torch.nn.Linear):
+        forward = torch.compiler.disable(torch.nn.Linear.forward)
+
+    class Weight(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, weight):
+            return weight.sin()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    def told(make, call=lambda model: model):
+        model = make(8, 8)
+        compiled = tidepool_torch.compile(call(model), budget=UNLIMITED)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                compiled(torch.ones(2, 8)).sum().backward()
+                optimizer.step()
+        return sum("no graph with a backward pass has come from torch.compile by the end of the first step" in str(one.message) for one in caught)
+
+    assert told(torch.nn.Linear) == 0
+    assert told(Broken) == told(Disabled) == 1
+    assert told(torch.nn.Linear, lambda model: lambda x: Weight.apply(model(x))) == 0
+    assert told(torch.nn.Linear, lambda model: torch.compiler.disable(lambda x: model(x), recursive=True)) == 0  # torch.compile has the last word
+    with torch.compiler.set_stance("force_eager"):
+        assert told(torch.nn.Linear) == 1
 
 
 def without_memory_of_the_host_data_stays():
