@@ -245,7 +245,8 @@ void AddBestOptions(CLI::App& app, PolicyChoice& choice) {
   AddSecondsOption(
       app, "--time-limit", options.time_limit_seconds,
       "Time limit of a policy's search. `best` counts its work and ends after about this time, by "
-      "the clock only on a slower machine; a longer limit never makes its schedule slower")
+      "the clock only on a slower machine; a longer limit never makes its schedule slower. Where "
+      "nothing fits, it may take as long again to find a memory that would do")
       ->check(MoreThanNoTime, "")
       ->default_str("2s")
       ->group(kPolicy);

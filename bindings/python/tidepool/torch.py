@@ -665,7 +665,7 @@ def compile(model, *, budget, fullgraph=False, **options):
     """
     given = {"budget": budget, **options}
     _training_options.check(given)
-    _training()
+    _training().expect_graphs()
     return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
 
 

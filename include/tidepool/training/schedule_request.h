@@ -79,7 +79,8 @@ struct GraphChainOptions {
 struct BestOptions {
   // The limit for the whole answer, more than 0: all searches, and the plans of addresses.
   // Schedules of other policies take milliseconds more. A longer limit finds all that a shorter one
-  // does, from a seventh of a second on.
+  // does, from a seventh of a second on. A refusal may take as long again: it names a memory that
+  // would do, if one is found.
   double time_limit_seconds = 2;
   // The work of all searches and plans, in seconds of a usual core; 0: the time limit. A
   // longer time limit lets the work end first, so that the schedule depends on no clock.

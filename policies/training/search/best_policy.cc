@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/training/search/best_policy.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/budget/budget.h"
+#include "lib/base/text/sizes.h"
 #include "policies/training/layerwise/compression_choice.h"
 #include "policies/training/requests/option_names.h"
 #include "policies/training/requests/policy_options.h"
@@ -111,6 +116,31 @@ class BestInStages {
   BestMaker first_;
 };
 
+// Adds to a refusal a memory in which a short search finds a schedule, at most a twentieth more
+// than one in which it finds none, or than that of the largest task.
+static absl::Status WithEnoughMemory(const absl::Status& refusal, requests::PolicyTable policies,
+                                     const TaskGraph& graph, ScheduleRequest request,
+                                     BestOptions options, double seconds) {
+  constexpr std::int64_t kSteps = 20;
+  constexpr double kWorkSeconds = 0.1;
+  constexpr std::int64_t kMostMemory = std::int64_t{1} << 50;
+  budget::Budget budget(seconds, options.stop);
+  if (options.work_seconds == 0) options.work_seconds = options.time_limit_seconds;
+  options.work_seconds = std::min(options.work_seconds, kWorkSeconds);
+  options.was_proved = options.was_late = nullptr;
+  std::int64_t& memory = request.machine.devices.front().memory_bytes;
+  for (memory = std::max(TotalsOf(graph).largest_task, memory + memory / kSteps);
+       !budget.HasEnded() && memory < kMostMemory; memory += memory / kSteps + 1) {
+    if (!BestInStages(policies, graph, request, options, budget).Make().ok()) continue;
+    absl::Status told(refusal.code(), absl::StrCat(refusal.message(), "; a memory of ",
+                                                   text::ExactSize(memory), " would do"));
+    refusal.ForEachPayload(
+        [&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+    return told;
+  }
+  return refusal;
+}
+
 absl::StatusOr<Schedule> MakeBest(requests::PolicyTable policies, const TaskGraph& graph,
                                   const ScheduleRequest& request) {
   const absl::StatusOr<BestOptions> options = requests::OptionsOf<BestOptions>(request);
@@ -130,7 +160,11 @@ absl::StatusOr<Schedule> MakeBest(requests::PolicyTable policies, const TaskGrap
   absl::Status status = layerwise::CheckDensities(graph, options->densities);
   if (!status.ok()) return status;
   budget::Budget budget(options->time_limit_seconds, options->stop);
-  return BestInStages(policies, graph, request, *options, budget).Make();
+  absl::StatusOr<Schedule> schedule =
+      BestInStages(policies, graph, request, *options, budget).Make();
+  if (!absl::IsResourceExhausted(schedule.status())) return schedule;
+  return WithEnoughMemory(schedule.status(), policies, graph, request, *options,
+                          options->time_limit_seconds);
 }
 
 struct BestSearch::Parts {

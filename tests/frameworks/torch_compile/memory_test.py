@@ -211,6 +211,50 @@ def check_loss_outside():
     assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
 
 
+def step_with_its_loss(call, batch, optimizer):
+    call(*batch).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+def _named(text):
+    """Returns the bytes of the budget that an error or a warning names."""
+    return int(re.search(r"(?:The smallest that works is|such as|set a budget of) [^:]*?\((\d+) bytes\)", text).group(1))
+
+
+def _linear_layers():
+    return torch.nn.Sequential(*(layer for _ in range(8) for layer in (torch.nn.Linear(1024, 1024), torch.nn.GELU(), torch.nn.Dropout())))
+
+
+def check_large_loss_outside():
+    """Checks that the first step has room for a loss of three times its gradient, or that a warning names a budget with such room."""
+    in_a_budget = functools.partial(train, _linear_layers, lambda: (torch.randn(32768, 1024),), step=step_with_its_loss, optimizer=sgd)
+    whole = in_a_budget()[0][-1].peak
+
+    def check_kept(budget):
+        peaks, plan = in_a_budget(budget)
+        row("large loss", budget, peaks, plan)
+        assert plan.runs_again + plan.copies_out > 0 and max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+
+    check_kept(whole * 8 // 10)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            in_a_budget(whole * 34 // 100)
+        except Exception as error:
+            named = _named(str(error))
+        else:
+            raise AssertionError("a budget was not refused")
+    check_kept(named)
+    (told,) = (str(one.message) for one in caught if "between its forward and its backward pass" in str(one.message))
+    print(told, flush=True)
+    check_kept(_named(told))
+
+
 def check_nested():
     """Checks that graphs which nest share a slab."""
     make, data = DIVIDED["breaks"]
@@ -532,6 +576,22 @@ def check_too_small():
         raise AssertionError("a budget of 128 MiB was not refused")
 
 
+def check_named_sizes():
+    """Checks that a budget works which the error for a smaller one names: by the largest task, and by addresses."""
+    make, data = SMALL["resnet"]
+    _, plan = train(make, data, 1 << 42)
+    for share in (0.1, 0.22) if os.environ.get("TIDEPOOL_QUICK") else (0.05, 0.1, 0.15, 0.2, 0.21, 0.22, 0.23):
+        try:
+            train(make, data, plan.outside_bytes + int(share * plan.graph_bytes))
+        except Exception as error:
+            budget = _named(str(error))
+        else:
+            continue
+        peaks, found = train(make, data, budget)
+        row(f"named for {share}", budget, peaks, found)
+        assert max(each.reserved for each in peaks) <= 1.01 * budget, (share, [each.reserved for each in peaks], budget)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         make, data = models.LARGE[sys.argv[1]]
@@ -543,7 +603,8 @@ if __name__ == "__main__":
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
-                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
+                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small,
+                  "large_loss_outside": check_large_loss_outside, "named_sizes": check_named_sizes}
         if not os.environ.get("TIDEPOOL_QUICK"):
             checks["in_triton"] = check_operators_in_triton
             checks["captured_inductor"] = check_captured_kernels_of_inductor

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 import weakref
-from typing import Any, Callable, ContextManager, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from functorch.compile import default_partition
@@ -89,6 +89,7 @@ class _Outside:
     def __init__(self) -> None:
         self.most = 0  # during the graph: weights, inputs, optimizer state, other graphs
         self.between = 0  # added between the forward and the backward pass, such as by a loss that is not compiled
+        self.loss: Optional[int] = None  # of that, what PyTorch reserved beside the slab in the first step
 
     def estimate(self, captured: _capture.Captured, device: torch.device) -> int:
         """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
@@ -101,9 +102,23 @@ class _Outside:
         to_come: bytes that nothing has asked for yet.
         """
         torch.cuda.empty_cache()  # the blocks of measured operators
-        to_come += captured.tangent_bytes + captured.clone_bytes
+        to_come += max(captured.tangent_bytes, self.loss or 0) + captured.clone_bytes
         to_come += _slab.figures_of(device).live_bytes if captured.kept_outside else 0
         return max(self.most, _reserved(device) + to_come)
+
+
+def _warn_of_loss(plan: Plan, taken: int, loss: int, expected: int, enough: int) -> None:
+    size = _options.size_text
+    warnings.warn(f"tidepool: a step took {size(taken)} ({taken} bytes) in a budget of {size(plan.budget)}: between its forward and its backward pass "
+                  f"the program took {size(loss)}, such as for a loss that is not compiled, where {size(expected)} were expected. The next step is "
+                  f"planned with it. To keep the budget from the first step on, compile the loss with the model, or set a budget of {size(enough)} "
+                  f"({enough} bytes)", RuntimeWarning, stacklevel=2)
+
+
+def _warn_of_outside(plan: Plan, taken: int, outside: int) -> None:
+    size = _options.size_text
+    warnings.warn(f"tidepool: a step took {size(taken)} ({taken} bytes) in a budget of {size(plan.budget)}: {size(outside)} outside of the compiled "
+                  f"graph, where {size(plan.outside_bytes)} were expected. The next step is planned with it", RuntimeWarning, stacklevel=2)
 
 
 class _Watch:
@@ -128,6 +143,8 @@ class _Watch:
             between = self.peak - self.live_after_forward
             if between <= self.outside.between:
                 self._exceeded()
+            elif not self.job.is_divided:
+                _warn_of_loss(self.plan, self.peak, between, self.outside.between, self.peak)
             self.outside.between = max(self.outside.between, between)
 
     def end(self) -> None:
@@ -189,6 +206,7 @@ class _Job:
         self.is_tangled = False  # whether such passes did not nest: then no slab
         self._sequence: "List[weakref.ref[_Region]]" = []  # whose forward passes ran since no backward pass was due
         self.open: "List[_Region]" = []  # whose forward passes ran in the slab, and whose backward passes have not begun
+        self._border: Optional[Tuple[_Region, int]] = None  # whose forward pass was the last pass that ended, and what was reserved then
         self.is_overdrawn = False  # in the step in which the graphs got shares
 
     def add(self, region: "_Region") -> None:
@@ -245,7 +263,16 @@ class _Job:
         if self.open:
             self.is_divided = True
 
+    def end_forward(self, region: "_Region") -> None:
+        self.open.append(region)
+        planner = region.compiled.planner
+        measures = region.outside.loss is None and not planner.was_captured
+        self._border = (region, _reserved(planner.device)) if measures else None
+
     def begin_backward(self, region: "_Region") -> None:
+        if self._border is not None and self._border[0] is region:
+            region.outside.loss = max(0, _reserved(region.compiled.planner.device) - self._border[1])
+        self._border = None
         if region in self.open:
             if self.open[-1] is not region:
                 self.tangle()
@@ -314,18 +341,28 @@ def _keys_of_copies() -> List[int]:
 # Planning -------------------------------------------------------------------------------------------
 
 
-def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetError:
-    """Returns the error for a budget in which no schedule was found."""
+def _refuse(captured: _capture.Captured, budget: int, outside: int, working: int) -> BudgetError:
+    """Returns the error for a budget in which there is no schedule.
+
+    working: the bytes of one that works, at least those of the largest task.
+    """
     least, task = _capture.least_memory(captured.document)
-    smallest = least + outside
     size = _options.size_text
-    if budget >= smallest:
+    if budget >= least + outside:
         return BudgetError(f"tidepool: no schedule was found for a budget of {size(budget)} ({budget} bytes), of which "
-                           f"{size(outside)} are weights, inputs and other tensors. The largest task needs "
-                           f"{smallest} bytes; expected a larger budget or a longer time_limit", smallest)
-    return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is "
-                       f"{size(smallest)} ({smallest} bytes): {_capture.describe_task(captured, task)} needs "
-                       f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors", smallest)
+                           f"{size(outside)} are weights, inputs and other tensors. The largest task needs {least + outside} bytes; expected a "
+                           f"larger budget, such as {size(working)} ({working} bytes), or a longer time_limit", working)
+    more = working - least - outside
+    found, besides = ("Expected a larger budget, such as", f", and the schedule {size(more)} more") if more else ("The smallest that works is", "")
+    return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. {found} "
+                       f"{size(working)} ({working} bytes): {_capture.describe_task(captured, task)} needs "
+                       f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors{besides}", working)
+
+
+def _too_high(budget: int, excess: int, searches: int) -> str:
+    size = _options.size_text
+    return (f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small: the addresses found for a schedule take {size(excess)} more, after "
+            f"{'1 search' if searches == 1 else f'{searches} searches'}. Expected a larger budget")
 
 
 def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
@@ -339,13 +376,21 @@ def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
 _MOST_NESTED = 512  # graphs
 _UNIT = 512  # bytes of which sizes in a slab are multiples
 _MOST_SEARCHES = 6  # of a schedule that fits with its addresses
-_OF_LOSS = 2  # times the gradient that it hands to the backward pass: what a loss that is not compiled takes, as a cross entropy does
 _TIGHT = 1.1  # times the time with memory enough, above which PyTorch's own kernels may be as fast as fused ones
 _TOO_HIGH = 1.01  # of the room for a plan, above which its addresses are refused
 
 
 class _TooSlow(Exception):
     """A graph that would take longer than one that is already there."""
+
+
+class _NoPlan(Exception):
+    """A budget in which a planner has found no plan."""
+
+    def __init__(self, planner: "_Planner", smallest: int):
+        super().__init__()
+        self.planner = planner
+        self.smallest = smallest  # bytes of the budget that may work
 
 
 class _Planner:
@@ -367,8 +412,10 @@ class _Planner:
         self.least = 0  # bytes of the task that needs the most, or of the caller between the passes
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
+        self.for_loss = 0  # bytes that this plan leaves to a loss of unknown size, beside its gradient
         self.excess = 0  # bytes by which the addresses take more than the budget
         self.searches = 0  # after which this is so
+        self._problem: Any = None  # the arguments of the search
         self.gradient_bytes = 0
         self.writing_seconds = 0.0
         self.fusion: Optional[_capture.Fusion] = None
@@ -431,7 +478,8 @@ class _Planner:
         outside = self._outside(captured, has_slab)
         if self.is_shared:
             captured = self._captured(joint, forward_count, link, has_slab)
-        answer, order, written, self.places = self._searched(joint, captured, outside, has_slab)
+        answer, order, written, self.places = self._searched_beside_loss(joint, captured, outside, has_slab)
+        outside += self.for_loss
         self._move_into_room()
         self.keys = written.keys if device.type == "cuda" else []
         if device.type == "cuda":
@@ -504,14 +552,15 @@ class _Planner:
             return
         plans.append(self.plan)
         if self.excess:
-            warnings.warn(str(self.refusal()), RuntimeWarning, stacklevel=2)
+            warnings.warn(_too_high(self.options.budget, self.excess, self.searches), RuntimeWarning, stacklevel=2)
         if self.places is not None and self.nest is not None:
             self.nest.rooms[self.region.number + 1] = self.places.hole, self.places.hole_bytes
 
     def _outside_of_slab(self, captured: _capture.Captured) -> int:
         if self.job.open and self.nest is None:
             # Data of the open graphs is beside the slab in this step alone.
-            return self.job.open[0].compiled.planner.plan.outside_bytes
+            first = self.job.open[0].compiled.planner
+            return first.plan.outside_bytes - first.for_loss
         if self.region.has_stepped():
             return self.outside.estimate_reserved(captured, self.device, 0)
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
@@ -519,9 +568,8 @@ class _Planner:
             to_come += captured.gradient_bytes
         # The thread of the backward pass calls libraries too.
         known = self.outside.estimate_reserved(captured, self.device, (to_come if is_known else 0) + self.costs.lasting_bytes)
-        loss = _OF_LOSS * captured.tangent_bytes if self.nest is None else 0
-        outside = known + loss + (0 if is_known else to_come)
-        # Sizes of a loss and of an optimizer that do not exist yet are no reason to refuse a budget.
+        outside = known + (0 if is_known else to_come)
+        # The size of an optimizer that does not exist yet is no reason to refuse a budget.
         return outside if self.options.budget - outside >= self.least else known
 
     def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any, memory: int) -> Any:
@@ -531,19 +579,40 @@ class _Planner:
         self.writing_seconds += time.perf_counter() - begin
         return written
 
-    def _searched(self, joint: torch.fx.GraphModule, captured: _capture.Captured, outside: int, has_slab: bool) -> Any:
+    def _searched_beside_loss(self, joint: torch.fx.GraphModule, captured: _capture.Captured, outside: int, has_slab: bool) -> Any:
+        """Returns what `_searched` does. The first step leaves half of the memory to a loss that is not compiled, if it can: its size is not
+        known yet."""
+        self._problem = joint, captured, outside, has_slab
+        room = self.options.budget - outside
+        half = min(room // 2, room - self.least)
+        if self._may_have_loss(captured, has_slab) and half > 0:
+            found = self._searched(joint, captured, room - half, has_slab)
+            self.for_loss = min(half, room - found[3].height) if found is not None else 0
+            if self.for_loss > 0:  # as much as the addresses leave
+                self.excess = 0
+                return found
+        self.for_loss = 0
+        found = self._searched(joint, captured, room, has_slab)
+        if found is None:
+            raise _NoPlan(self, outside + max(room, self.least))
+        return found
+
+    def _may_have_loss(self, captured: _capture.Captured, has_slab: bool) -> bool:
+        """Returns whether a loss that is not compiled may take memory of which no step has told."""
+        is_first = self.nest is None and not self.job.open and not self.region.has_stepped() and self.outside.loss is None
+        return is_first and has_slab and captured.tangent_bytes > _SMALL
+
+    def _searched(self, joint: torch.fx.GraphModule, captured: _capture.Captured, room: int, has_slab: bool) -> Any:
         """Returns the answer of the search, the order of actions, the graphs in that order, and their places in a slab or None.
 
-        A slab may be higher than the data that is live in it. Then the search gets less memory.
+        A slab may be higher than the data that is live in it. Then the search gets less memory. Returns None if there is no schedule.
         """
-        room = memory = self.options.budget - outside
+        memory = room
         best = None
         if room < self.least:
-            raise _refuse(captured, self.options.budget, outside)
+            return None
         for self.searches in range(1, _MOST_SEARCHES + 1):
             schedule, answer = search(captured.document, memory, self.options.time_limit)
-            if schedule is None and best is None:
-                raise _refuse(captured, self.options.budget, outside)
             if schedule is None:
                 break
             order = carry_out(schedule["steps"], Problem(captured.document, memory, _capture.BORDER))
@@ -556,25 +625,34 @@ class _Planner:
             if places.height <= room or memory == self.least:
                 break
             memory = max(self.least, memory - int((places.height - room) * 1.02) - _UNIT)
-        self.excess = best[3].height - room if best[3].used > room * _TOO_HIGH else 0
+        self.excess = best[3].height - room if best is not None and best[3].used > room * _TOO_HIGH else 0
         return best
 
     def refusal(self) -> BudgetError:
-        """Returns the error for addresses that do not keep the budget."""
-        size, budget = _options.size_text, self.options.budget
-        larger = budget + self.excess
-        searches = "1 search" if self.searches == 1 else f"{self.searches} searches"
-        return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small: the addresses found for a schedule take "
-                           f"{size(self.excess)} more, after {searches}. Expected a larger budget, such as {size(larger)} ({larger} bytes)", larger)
+        """Returns the error for a budget in which there is no schedule, or no addresses, with one for which a plan was made."""
+        joint, captured, outside, has_slab = self._problem
+        budget, excess, searches = self.options.budget, self.excess, self.searches
+        room, more = max(budget - outside + excess, self.least), 0.02
+        while self._searched(joint, captured, room, has_slab) is None or self.excess:
+            room = max(room + self.excess, int(room * (1 + more)))
+            more *= 2
+        working = outside + room
+        if not excess:
+            error = _refuse(captured, budget, outside, working)
+        else:
+            error = BudgetError(f"{_too_high(budget, excess, searches)}, such as {_options.size_text(working)} ({working} bytes)", working)
+        if self._may_have_loss(captured, has_slab):
+            error.args = (f"{error}. A loss that is not compiled comes on top",)
+        return error
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
         """Returns the bytes outside of this graph once all graphs leave memory to each other."""
         if self.device.type != "cuda":
-            raise _refuse(captured, self.options.budget, outside)
+            raise _refuse(captured, self.options.budget, outside, outside + self.least)
         self.is_shared = self.job.share_all(self.region, self.needs, outside)
         memory = self.options.budget - outside if self.is_shared else self.job.share(self.region, self.needs, outside)
         if not memory:
-            raise _refuse(captured, self.options.budget, outside)
+            raise _refuse(captured, self.options.budget, outside, outside + self.least)
         warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
                       "The first step may exceed it", RuntimeWarning, stacklevel=2)
         return self.options.budget - memory
@@ -641,7 +719,7 @@ def _compile(region: "_Region", inputs: Any) -> _Compiled:
         refusal = min(filter(None, (refusal, other_refusal)), key=lambda one: one.smallest, default=None)
     if compiled is None:
         region.job.restore(before)
-        raise refusal or AssertionError("a graph without a plan has a reason")
+        raise refusal.planner.refusal() if isinstance(refusal, _NoPlan) else refusal or AssertionError("a graph without a plan has a reason")
     compiled.planner.accept()
     return compiled
 
@@ -663,19 +741,19 @@ def _rank(compiled: Optional[_Compiled]) -> Tuple[int, float]:
 
 
 def _compiled_or_refused(region: "_Region", inputs: Any, kernels: str,
-                         most_seconds: float = float("inf")) -> Tuple[Optional[_Compiled], Optional[BudgetError]]:
+                         most_seconds: float = float("inf")) -> "Tuple[Optional[_Compiled], Union[_NoPlan, BudgetError, None]]":
     """Returns the graphs of a plan, or None and the reason. None and no reason: it would take `most_seconds` at least.
 
     Addresses that exceed the budget are no reason where graphs share it, since their next plans may fit.
     """
     try:
         compiled = _Compiled(region, inputs, _Planner(region, kernels, most_seconds))
-    except BudgetError as error:
+    except (BudgetError, _NoPlan) as error:
         return None, error
     except _TooSlow:
         return None, None
     is_refused = compiled.planner.excess > 0 and compiled.planner.nest is None
-    return (None, compiled.planner.refusal()) if is_refused else (compiled, None)
+    return (None, _NoPlan(compiled.planner, region.options.budget + compiled.planner.excess)) if is_refused else (compiled, None)
 
 
 def _warn_of_eager_kernels(region: "_Region") -> None:
@@ -714,7 +792,7 @@ class _SlabRun:
         return held is not None
 
     def end_forward(self) -> None:
-        self.planner.job.open.append(self.planner.region)
+        self.planner.job.end_forward(self.planner.region)
 
     def begin_backward(self) -> None:
         if self._hold():
@@ -740,6 +818,7 @@ class _Region:
         self.planned_at = 0  # the call before the plan
         self._twin: Optional[_Region] = None
         self.calls = 0
+        self.has_warned = False  # of memory beyond the budget
         self.emptied_at = 0  # the last call that gave PyTorch's cache back
         _optimizers.watch()
         _cuda_graphs.watch(_keys_of_copies)
@@ -787,6 +866,8 @@ class _Region:
         plan, device = planner.plan, planner.device
         if self.nest is not None and self.number:
             return False
+        if not self.has_warned and self._has_unexpected_loss(device):
+            return True
         if self.job.is_tangled:
             return True
         if not self.job.open and not self.keeps_gradients and planner.gradient_bytes > _SMALL:
@@ -797,6 +878,22 @@ class _Region:
             torch.cuda.empty_cache()  # its requests were served beside the slab
             return False
         return self._is_more_reserved(plan, device)
+
+    def _has_unexpected_loss(self, device: torch.device) -> bool:
+        """Warns of a step that took more than the budget, once. Returns whether it was for a loss."""
+        planner = self.compiled.planner
+        plan, loss, outside = planner.plan, self.outside.loss or 0, _reserved(device)
+        taken = _slab.figures_of(device).bytes + outside
+        if taken <= plan.budget * _TOO_HIGH:
+            return False
+        self.has_warned = True
+        expected = planner.for_loss + planner.tangent_bytes
+        if loss <= expected or self.job.is_divided:
+            _warn_of_outside(plan, taken, outside)
+            return False
+        torch.cuda.empty_cache()
+        _warn_of_loss(plan, taken, loss, expected, _reserved(device) + loss + max(loss, plan.slab_bytes))
+        return True
 
     def _is_more_reserved(self, plan: Plan, device: torch.device) -> bool:
         most = plan.outside_bytes + plan.budget // 100
@@ -914,3 +1011,16 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
     return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)
+
+
+def expect_graphs() -> None:
+    """Warns after the next step of an optimizer if no graph with a backward pass has come by then."""
+    count = len(plans) + sum(fallbacks.values())
+
+    def check() -> None:
+        if len(plans) + sum(fallbacks.values()) == count:
+            warnings.warn("tidepool: no graph with a backward pass has come from torch.compile by the end of the first step, so no budget is kept. Call "
+                          "the compiled model in the place of the model itself, outside of torch.compiler.disable(), and with fullgraph=True, which "
+                          "raises an error that tells why PyTorch does not compile it", RuntimeWarning, stacklevel=2)
+
+    _optimizers.after_next_step(check)

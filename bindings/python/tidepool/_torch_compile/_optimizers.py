@@ -5,19 +5,28 @@ It does not exist when the first step is planned. PyTorch does not tell it, so t
 """
 import functools
 import gc
-from typing import Any, Iterator, Tuple
+from typing import Any, Callable, Iterator, List, Tuple
 
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["bytes_to_come", "steps", "watch"]
+__all__ = ["after_next_step", "bytes_to_come", "steps", "watch"]
 
 _steps = 0
+_waiting: List[Callable[[], None]] = []
 
 
 def _count(*_: Any) -> None:
     global _steps
     _steps += 1
+    while _waiting:
+        _waiting.pop()()
+
+
+def after_next_step(function: Callable[[], None]) -> None:
+    """Calls a function once, after the next step of an optimizer."""
+    watch()
+    _waiting[:] = [function]
 
 
 @functools.lru_cache(maxsize=None)

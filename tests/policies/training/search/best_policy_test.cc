@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/support/check_times/check_times.h"
 #include "tests/support/expect_valid.h"
 #include "tests/support/rounds.h"
@@ -25,7 +27,10 @@ namespace tidepool {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 // Returns a request for a search that ends by its work, on machines of any speed.
 ScheduleRequest RequestWith(std::int64_t memory_bytes, bool recomputes, double work = 0.2) {
@@ -668,6 +673,26 @@ TaskGraph GraphWithoutPlan() {
     }
   }
   return graph;
+}
+
+// The first graph has a task that needs more, the second one no plan of addresses.
+TEST(BestPolicy, TellsAMemoryThatWouldDo) {
+  const std::pair<TaskGraph, std::int64_t> cases[] = {
+      {MakeModel("resnet-34", {.batch = 32, .gpu = "v100"}).value(), 250 * kMiB},
+      {GraphWithoutPlan(), 5 * kMiB}};
+  for (const auto& [graph, bytes] : cases) {
+    ScheduleRequest request = RequestWith(bytes, false, 0.02);
+    if (bytes == 5 * kMiB) request.machine.host.memory_bytes = 0;
+    const absl::Status refusal = MakeSchedule("best", graph, request).status();
+    ASSERT_TRUE(absl::IsResourceExhausted(refusal)) << refusal;
+    const std::vector<std::string> words = absl::StrSplit(refusal.message(), ' ');
+    ASSERT_THAT(words, AllOf(Contains("would"), SizeIs(Ge(4)))) << refusal;
+    std::int64_t& enough = request.machine.devices.front().memory_bytes;
+    ASSERT_TRUE(absl::SimpleAtoi((words.end() - 4)->substr(1), &enough)) << refusal;
+    EXPECT_GE(enough, TotalsOf(graph).largest_task);
+    EXPECT_GE(enough, bytes + bytes / 20);
+    EXPECT_TRUE(MakeSchedule("best", graph, request).ok()) << refusal;
+  }
 }
 
 // Nothing can leave, as the host has no memory.

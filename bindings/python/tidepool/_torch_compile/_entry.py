@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend as an entry point: torch.compile(model, backend="tidepool") loads it in an installed package."""
+from ._backend import backend, expect_graphs
+
+__all__ = ["backend"]
+
+expect_graphs()
