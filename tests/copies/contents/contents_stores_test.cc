@@ -148,6 +148,8 @@ TEST(FileStoreTest, RefusesFoldersThatTakeNoFile) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(refused.message()), HasSubstr("the folder " + folder));
   }
+  EXPECT_THAT(std::string(MakeFileStore(missing + "\n\xff").status().message()),
+              HasSubstr("/missing\\n\\xff takes no file: "));
 }
 
 TEST(FileStoreTest, SaysHowManyBytesAFullDiskLacks) {
