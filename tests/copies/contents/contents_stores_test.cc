@@ -115,6 +115,9 @@ TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {
   ExpectKept(*store);
   EXPECT_EQ(store->held_bytes(), 2 * store->block_bytes() + 777);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_TRUE(std::filesystem::remove(folder));  // the contents stay
+  std::vector<std::byte> last(777);
+  EXPECT_TRUE(store->Get(2, absl::MakeSpan(last)).ok());
 }
 
 // A disk, or another process, may change or cut the file.
