@@ -22,7 +22,8 @@ struct PoolFigures {
 
 // Returns the figures in Prometheus' text format 0.0.4: `tidepool_live_bytes{pool="1"} 4096` and so
 // on, by the names of the fields, with "_total" at counts that never fall. Samples of regions have
-// the label `region`. Any text may be the value of a label. O(pools and regions).
+// the label `region`. Any text may be the value of a label; a byte that is not UTF-8 becomes \xff,
+// in hexadecimal. O(pools and regions).
 TIDEPOOL_EXPORT std::string MetricsText(const std::vector<PoolFigures>& pools);
 
 }  // namespace tidepool

@@ -240,10 +240,11 @@ class TIDEPOOL_EXPORT Pool {
                                          Hint hint = Hint::kResident) = 0;
 
   // Allocates likewise, and waits on the host until frees make room; DeadlineExceeded when the
-  // deadline passes before. Waiting requests form a queue: the highest priority first, and requests
-  // of one priority in the order in which they came. A later request of the queue for which there
-  // is room may overtake earlier ones, each of them at most kMostOvertakes times; Allocate counts
-  // as the last request of priority 0. ResourceExhausted at once when no free could ever make room.
+  // deadline passes before. The time until then is that of the call, however the time of day is set
+  // meanwhile. Waiting requests form a queue: the highest priority first, and requests of one
+  // priority in the order in which they came. A later request of the queue for which there is room
+  // may overtake earlier ones, each of them at most kMostOvertakes times; Allocate counts as the
+  // last request of priority 0. ResourceExhausted at once when no free could ever make room.
   // Cancelled when `stop` is requested and no room is found: such a request counts as no failure,
   // and a stop that was requested before the call makes it a try that does not wait.
   virtual absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream,

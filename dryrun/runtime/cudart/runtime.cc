@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "dryrun/runtime/cudart/call.h"
 #include "dryrun/runtime/cudart/settings.h"
 
 namespace tidepool::cudart_host {
@@ -26,6 +27,7 @@ Runtime::Runtime() {
 }
 
 void Runtime::EndIfIdle() {
+  if (RefuseForked() != cudaSuccess) return;  // the threads of the streams are the parent's
   std::vector<std::shared_ptr<StandInDevice>> devices;
   {
     const locks::MutexLock lock(&mutex_);

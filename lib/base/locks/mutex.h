@@ -87,13 +87,22 @@ class ABSL_SCOPED_LOCKABLE ReaderMutexLock {
   SharedMutex& mutex_;
 };
 
+// A time of a clock that nothing sets: waits end in time when the time of day changes.
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+inline SteadyTime SteadyNow() { return std::chrono::steady_clock::now(); }
+
+// Returns a deadline by that clock; a deadline that has passed is the present, and an endless one
+// SteadyTime::max().
+SteadyTime ToSteady(absl::Time deadline);
+
 class CondVar {
  public:
   // Releases the mutex, waits for a signal, and takes the mutex again. May wake without a signal.
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Waits at most until the deadline; returns whether it has passed.
-  bool WaitWithDeadline(Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Waits at most so long, by a clock that nothing sets; returns whether the time has passed.
+  bool WaitWithDeadline(Mutex* mutex, SteadyTime deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Waits at most so long, by the same clock; returns whether the time has passed.
   bool WaitFor(Mutex* mutex, std::chrono::nanoseconds duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Signal() { variable_.notify_one(); }

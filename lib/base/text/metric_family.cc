@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/text/metric_family.h"
 
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "lib/base/io/utf8.h"
 
 namespace tidepool::text {
+namespace {
+
+// Returns the value of a label as it stands in quotes. The format holds Unicode alone: any other
+// byte is written as \xff, so that two values do not become one.
+std::string LabelValue(std::string_view text) {
+  std::string value;
+  while (!text.empty()) {
+    const std::size_t length = io::Utf8Length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0) {
+      value += "\\" + absl::CHexEscape(absl::string_view(character.data(), character.size()));
+    } else if (character == "\n") {
+      value += "\\n";
+    } else {
+      if (character == "\\" || character == "\"") value += '\\';
+      value += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return value;
+}
+
+}  // namespace
 
 MetricFamily::MetricFamily(const std::string& name, MetricKind kind, const char* help,
                            std::string& text)
@@ -17,9 +44,7 @@ MetricFamily::MetricFamily(const std::string& name, MetricKind kind, const char*
 
 void MetricFamily::Add(const Labels& labels, std::int64_t value) {
   const auto add_label = [](std::string* out, const Labels::value_type& label) {
-    absl::StrAppend(
-        out, label.first, "=\"",
-        absl::StrReplaceAll(label.second, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}), "\"");
+    absl::StrAppend(out, label.first, "=\"", LabelValue(label.second), "\"");
   };
   absl::StrAppend(&text_, name_, "{", absl::StrJoin(labels, ",", add_label), "} ", value, "\n");
 }

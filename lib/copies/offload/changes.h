@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
 #include "lib/base/locks/mutex.h"
 
 namespace tidepool::offload {
@@ -28,7 +27,7 @@ class Changes {
   }
   // Releases `outer` and waits for a change after `seen`. Returns false when the deadline came
   // first.
-  bool Await(locks::Mutex& outer, std::uint64_t seen, absl::Time deadline)
+  bool Await(locks::Mutex& outer, std::uint64_t seen, locks::SteadyTime deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(outer) ABSL_LOCKS_EXCLUDED(mutex_) {
     outer.Unlock();
     const bool has_changed = Await(seen, deadline);
@@ -37,7 +36,7 @@ class Changes {
   }
 
  private:
-  bool Await(std::uint64_t seen, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  bool Await(std::uint64_t seen, locks::SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     const locks::MutexLock lock(&mutex_);
     while (count_ == seen) {
       if (changed_.WaitWithDeadline(&mutex_, deadline)) return count_ != seen;

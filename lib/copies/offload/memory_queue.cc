@@ -8,7 +8,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "lib/base/text/sizes.h"
 #include "lib/copies/offload/buffer_records.h"
 
@@ -80,7 +79,8 @@ absl::StatusOr<std::shared_ptr<DeviceMemory>> MemoryQueue::Take(OffloaderState& 
                                         request.stream);
 }
 
-bool MemoryQueue::WaitForTurn(OffloaderState& state, std::uint64_t waiter, absl::Time deadline) {
+bool MemoryQueue::WaitForTurn(OffloaderState& state, std::uint64_t waiter,
+                              locks::SteadyTime deadline) {
   while (waiters_.front() != waiter) {
     if (!state.AwaitChange(state.changes.count(), deadline)) return waiters_.front() == waiter;
   }
@@ -106,7 +106,7 @@ bool MemoryQueue::MayFit(Books& books, std::size_t bytes) const {
 
 absl::StatusOr<void*> MemoryQueue::TakeFirst(OffloaderState& state, const MemoryRequest& request,
                                              bool& has_waited) {
-  const absl::Time deadline = request.deadline;
+  const locks::SteadyTime deadline = request.deadline;
   // The last try comes after the deadline.
   for (bool is_late = false;;) {
     const std::uint64_t seen = state.changes.count();
@@ -114,7 +114,7 @@ absl::StatusOr<void*> MemoryQueue::TakeFirst(OffloaderState& state, const Memory
     if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
     state.books.SettleUnawaited();
     if (state.changes.count() != seen && !is_late) {
-      is_late = deadline != absl::InfiniteFuture() && absl::Now() >= deadline;
+      is_late = locks::SteadyNow() >= deadline;
       continue;
     }
     const CopyPointer leaving = state.books.in_flight().FirstLeaving();

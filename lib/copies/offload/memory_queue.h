@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "lib/base/locks/mutex.h"
 #include "lib/copies/offload/buffer_memory.h"
 #include "lib/copies/offload/state.h"
 #include "tidepool/device.h"
@@ -27,7 +27,7 @@ struct MemoryRequest {
   Stream stream;
   Hint hint = Hint::kResident;
   std::string_view name;  // for messages
-  absl::Time deadline = absl::InfiniteFuture();
+  locks::SteadyTime deadline = locks::SteadyTime::max();
 };
 
 // First come, first served: no request overtakes another. So with Release::kWhenAwaited the
@@ -45,7 +45,7 @@ class MemoryQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
 
  private:
-  bool WaitForTurn(OffloaderState& state, std::uint64_t waiter, absl::Time deadline)
+  bool WaitForTurn(OffloaderState& state, std::uint64_t waiter, locks::SteadyTime deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   absl::StatusOr<void*> TakeFirst(OffloaderState& state, const MemoryRequest& request,
                                   bool& has_waited) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);

@@ -111,7 +111,7 @@ absl::StatusOr<BufferId> OffloaderImpl::Allocate(std::size_t bytes, Stream strea
                                                  std::string_view name, absl::Time deadline) {
   if (bytes == 0) return absl::InvalidArgumentError("a buffer of 0 bytes, expected at least 1");
   const StateLock lock(*state_);
-  auto memory = queue_.Take(*state_, {bytes, stream, hint, name, deadline});
+  auto memory = queue_.Take(*state_, {bytes, stream, hint, name, locks::ToSteady(deadline)});
   if (!memory.ok()) return memory.status();
   return state_->books.buffers().Add(name, static_cast<std::int64_t>(bytes), *std::move(memory));
 }
@@ -205,7 +205,7 @@ absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl
   if ((*found)->state == BufferState::kOut) {
     const std::string name = (*found)->name;
     const auto bytes = static_cast<std::size_t>((*found)->bytes);
-    auto taken = queue_.Take(*state_, {bytes, stream, hint, name, deadline});
+    auto taken = queue_.Take(*state_, {bytes, stream, hint, name, locks::ToSteady(deadline)});
     if (!taken.ok()) return taken.status();
     memory = *std::move(taken);
     // Other threads may have changed the buffer meanwhile.

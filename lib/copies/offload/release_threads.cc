@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/locks/thread.h"
 
@@ -50,7 +49,7 @@ void ReleaseThreads::Run(bool is_compressed) {
     } else if (is_ending_) {
       return;
     } else {
-      state_.AwaitChange(seen, absl::InfiniteFuture());
+      state_.AwaitChange(seen, locks::SteadyTime::max());
     }
   }
 }

@@ -2,18 +2,19 @@
 // Waits for copies and changes, without the offloader's mutex.
 #include "lib/copies/offload/state.h"
 
+#include <chrono>
+
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 
 namespace tidepool::offload {
 namespace {
 
 // Time between two queries of a copy by a thread with a deadline.
-constexpr absl::Duration kQueryInterval = absl::Microseconds(100);
+constexpr std::chrono::microseconds kQueryInterval(100);
 
 }  // namespace
 
-bool OffloaderState::AwaitChange(std::uint64_t seen, absl::Time deadline) {
+bool OffloaderState::AwaitChange(std::uint64_t seen, locks::SteadyTime deadline) {
   const bool has_changed = changes.Await(mutex, seen, deadline);
   books.CollectEnded();
   return has_changed;
@@ -27,7 +28,7 @@ void OffloaderState::AwaitAndSettle(CopyPointer copy) {
   while (!copy->has_reported_end) {
     const std::uint64_t seen = changes.count();
     books.CollectEnded();
-    if (!copy->has_reported_end) AwaitChange(seen, absl::InfiniteFuture());
+    if (!copy->has_reported_end) AwaitChange(seen, locks::SteadyTime::max());
   }
   books.Settle(copy, copy->result);
 }
@@ -41,10 +42,10 @@ void OffloaderState::AwaitAndSettleRaw(const CopyPointer& copy) {
   books.Settle(copy, result);
 }
 
-bool OffloaderState::AwaitAndSettleBy(const CopyPointer& copy, absl::Time deadline) {
-  while (deadline != absl::InfiniteFuture() && !copy->is_settled && !copies.HasFinished(*copy)) {
-    if (absl::Now() >= deadline) return false;
-    AwaitChange(changes.count(), absl::Now() + kQueryInterval);
+bool OffloaderState::AwaitAndSettleBy(const CopyPointer& copy, locks::SteadyTime deadline) {
+  while (deadline != locks::SteadyTime::max() && !copy->is_settled && !copies.HasFinished(*copy)) {
+    if (locks::SteadyNow() >= deadline) return false;
+    AwaitChange(changes.count(), locks::SteadyNow() + kQueryInterval);
   }
   AwaitAndSettle(copy);
   return true;

@@ -13,7 +13,6 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/copies/offload/books.h"
 #include "lib/copies/offload/changes.h"
@@ -31,12 +30,13 @@ struct OffloaderState {
 
   // Releases the mutex and waits for a change after `seen`. Returns false when the deadline came
   // first.
-  bool AwaitChange(std::uint64_t seen, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  bool AwaitChange(std::uint64_t seen, locks::SteadyTime deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Releases the mutex and waits until the copy has finished, locks it again and settles the copy.
   // Takes the pointer by value: another thread may drop its own meanwhile.
   void AwaitAndSettle(CopyPointer copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Does the same, or returns false when the deadline comes first.
-  bool AwaitAndSettleBy(const CopyPointer& copy, absl::Time deadline)
+  bool AwaitAndSettleBy(const CopyPointer& copy, locks::SteadyTime deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   locks::Mutex mutex;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/locks/mutex.h"
 #include "lib/memory/pinned/pinned_pool_impl.h"
 #include "lib/memory/pool/out_of_memory.h"
 
@@ -36,9 +37,10 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
   const auto sleeps = [&, has_slept = false]() mutable {
     locks_.books.AssertHeld();
     stats_.blocked += std::exchange(has_slept, true) ? 0 : 1;
-    return absl::InfiniteFuture();
+    return locks::SteadyTime::max();
   };
-  auto address = queue_.Wait(waiter, {deadline}, locks_.books, look, make_room, sleeps);
+  auto address =
+      queue_.Wait(waiter, {locks::ToSteady(deadline)}, locks_.books, look, make_room, sleeps);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);
   ++stats_.failures;

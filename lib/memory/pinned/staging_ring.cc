@@ -42,9 +42,10 @@ class StagingRingImpl final : public StagingRing {
     ++stats_.blocked;
     Waiter waiter;
     const auto position = queue_.insert(queue_.end(), &waiter);
+    const locks::SteadyTime end = locks::ToSteady(deadline);
     bool is_late = false;
     while (!waiter.slot.has_value() && !is_closed_ && !is_late) {
-      is_late = waiter.woken.WaitWithDeadline(&mutex_, deadline);
+      is_late = waiter.woken.WaitWithDeadline(&mutex_, end);
     }
     // A served waiter is no longer in the queue.
     if (waiter.slot.has_value()) return *waiter.slot;

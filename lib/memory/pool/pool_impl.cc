@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -245,10 +246,11 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const auto sleeps = [&, has_slept = false]() mutable {
     locks_.books.AssertHeld();
     blocked_ += std::exchange(has_slept, true) ? 0 : 1;
-    return LacksRoom(waiter) ? calls.next : absl::InfiniteFuture();
+    return LacksRoom(waiter) ? calls.next : locks::SteadyTime::max();
   };
   waiters_.fetch_add(1);
-  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps, asks);
+  auto address = queue_.Wait(waiter, {locks::ToSteady(deadline), stop}, locks_.books, look,
+                             make_room, sleeps, asks);
   waiters_.fetch_sub(1);
   if (told != 0) EndWanted(told);
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
@@ -421,12 +423,14 @@ void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPla
 // The function may come to have room without a call of the pool. So it is called again, after as
 // long as the request has waited: few times in any case.
 bool PoolImpl::CallOutOfMemoryFunctionFor(const Waiter& waiter, WaitingCalls& calls, bool is_last) {
-  constexpr absl::Duration kFirst = absl::Milliseconds(10);
-  if (!LacksRoom(waiter) || (!is_last && absl::Now() < calls.next)) return false;
+  constexpr std::chrono::milliseconds kFirst(10);
+  if (!LacksRoom(waiter) || (!is_last && locks::SteadyNow() < calls.next)) return false;
   if (CallOutOfMemoryFunction(calls.request)) return true;
-  const absl::Time now = absl::Now();
+  const locks::SteadyTime now = locks::SteadyNow();
   const bool may_call = calls.request.attempt < kMostOutOfMemoryCalls;
-  calls.next = may_call ? now + std::max(kFirst, now - calls.begin) : absl::InfiniteFuture();
+  const locks::SteadyTime::duration pause =
+      std::max<locks::SteadyTime::duration>(kFirst, now - calls.begin);
+  calls.next = may_call ? now + pause : locks::SteadyTime::max();
   return false;
 }
 
@@ -494,11 +498,11 @@ void PoolImpl::EndWanted(std::uint64_t number) {
 }
 
 // No thread waits for a change of the file: the file lock of a process that died ends without one.
-absl::Time PoolImpl::AskOthers(Others& others) {
-  constexpr absl::Duration kPause = absl::Milliseconds(10);
+locks::SteadyTime PoolImpl::AskOthers(Others& others) {
+  constexpr std::chrono::milliseconds kPause(10);
   const Others now = ReadOthers();
   if (std::exchange(others, now).changes != now.changes) ServeWaiting();
-  return now.hold_memory ? absl::Now() + kPause : absl::InfiniteFuture();
+  return now.hold_memory ? locks::SteadyNow() + kPause : locks::SteadyTime::max();
 }
 
 // Called whenever a waiter may find room that it did not find before.

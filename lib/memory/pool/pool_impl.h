@@ -22,7 +22,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lib/memory/pool/inspect.h"
@@ -214,8 +213,8 @@ class PoolImpl : public Pool {
   // The calls of the caller's function for a request that waits.
   struct WaitingCalls {
     OutOfMemoryRequest request;
-    absl::Time begin = absl::Now();
-    absl::Time next = absl::InfinitePast();
+    locks::SteadyTime begin = locks::SteadyNow();
+    locks::SteadyTime next = locks::SteadyTime::min();
   };
   // Whether a waiter is about to sleep, or to be refused, for want of memory.
   bool LacksRoom(const Waiter& waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
@@ -241,7 +240,7 @@ class PoolImpl : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void EndWanted(std::uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves waiters where the others changed since, and updates `others`. Returns when to ask again.
-  absl::Time AskOthers(Others& others) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  locks::SteadyTime AskOthers(Others& others) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request, of another pool of a shared budget too.
   bool MayFindRoom(const WantedMemory& wanted, const Others& others)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);

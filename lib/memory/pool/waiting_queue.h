@@ -16,8 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "lib/base/locks/mutex.h"
 #include "lib/memory/pool/backoff_mutex.h"
 #include "tidepool/device.h"
 #include "tidepool/placement.h"
@@ -34,7 +33,7 @@ struct WantedMemory {
 
 // The end of a wait that no free ends.
 struct WaitEnd {
-  absl::Time deadline;
+  locks::SteadyTime deadline;
   std::stop_token stop = {};
 };
 
@@ -69,7 +68,7 @@ struct Waiter {
 
 // No other process is asked: calls of this one alone serve the queue.
 struct NeverAsks {
-  absl::Time operator()() const { return absl::InfiniteFuture(); }
+  locks::SteadyTime operator()() const { return locks::SteadyTime::max(); }
 };
 
 // Not thread-safe: the books' mutex of a pool guards the queue and its waiters.
@@ -215,21 +214,20 @@ class WaitingQueue {
   // Sleeps until the waiter was served, refused or alerted, or until a time. Returns whether the
   // end came before. The wait releases the mutex and takes it again.
   template <typename Asks>
-  static bool IsLateAfterSleep(Waiter& waiter, const WaitEnd& end, absl::Time most,
+  static bool IsLateAfterSleep(Waiter& waiter, const WaitEnd& end, locks::SteadyTime most,
                                BackoffMutex& mutex, Asks asks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_alerted; };
     waiter.is_asleep = true;
     const absl::Cleanup wakes = [&waiter] { waiter.is_asleep = false; };
-    const absl::Time until = std::min(end.deadline, most);
+    const locks::SteadyTime until = std::min(end.deadline, most);
     for (;;) {
-      const absl::Time pause = std::min(until, asks());
+      const locks::SteadyTime pause = std::min(until, asks());
       // Others may alert the waiter without end.
-      if (end.stop.stop_requested() || absl::Now() >= end.deadline) return true;
+      if (end.stop.stop_requested() || locks::SteadyNow() >= end.deadline) return true;
       // Also without an end: `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not
       // have.
-      const auto time = absl::ToChronoTime(pause);
-      if (waiter.woken.wait_until(mutex, end.stop, time, is_woken)) return false;
+      if (waiter.woken.wait_until(mutex, end.stop, pause, is_woken)) return false;
       if (end.stop.stop_requested() || pause == until) break;
     }
     return end.stop.stop_requested() || until == end.deadline;

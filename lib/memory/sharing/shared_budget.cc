@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/io/quote.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/sharing/ending_process.h"
 
@@ -128,7 +129,8 @@ struct SharedBudget::Table {
   }
 };
 
-SharedBudget::SharedBudget(std::string path) : path_(std::move(path)), process_(getpid()) {}
+SharedBudget::SharedBudget(const std::string& path)
+    : path_(path), name_(io::FileName(path)), process_(getpid()) {}
 
 void SharedBudget::BeginFork() { mutex_.Lock(); }
 
@@ -145,11 +147,11 @@ std::set<SharedBudget*>& SharedBudget::Budgets() {
   return budgets;
 }
 
-absl::StatusOr<std::unique_ptr<SharedBudget>> SharedBudget::Join(std::string path,
+absl::StatusOr<std::unique_ptr<SharedBudget>> SharedBudget::Join(const std::string& path,
                                                                  std::int64_t bytes) {
   static const int watches_forks = pthread_atfork(BeginFork, EndForkInParent, EndForkInChild);
   if (watches_forks != 0) return absl::InternalError("a shared budget cannot watch forks");
-  std::unique_ptr<SharedBudget> budget(new SharedBudget(std::move(path)));
+  std::unique_ptr<SharedBudget> budget(new SharedBudget(path));
   absl::Status status = budget->OpenFiles();
   if (!status.ok()) return status;
   status = budget->Change([&](Table& table) { return budget->Enter(table, bytes); });
@@ -270,7 +272,7 @@ std::int64_t SharedBudget::TakeWanted() {
 absl::Status SharedBudget::Change(absl::FunctionRef<absl::Status(Table&)> change) const {
   if (getpid() != process_) {
     return absl::FailedPreconditionError(absl::StrCat("process ", process_, " shares a budget by ",
-                                                      path_,
+                                                      name_,
                                                       ": a forked child makes a pool of its own"));
   }
   const locks::MutexLock lock(&mutex_);
@@ -295,7 +297,7 @@ absl::Status SharedBudget::ReadOrMake(Table& table) const {
   if (fstat(descriptor_, &file) != 0) return SystemError(errno, "read");
   if (!S_ISREG(file.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path_, " is no regular file, expected one for a shared budget"));
+        absl::StrCat(name_, " is no regular file, expected one for a shared budget"));
   }
   const ssize_t bytes = Uninterrupted([&] { return pread(descriptor_, &table, sizeof(table), 0); });
   if (bytes < 0) return SystemError(errno, "read");
@@ -316,15 +318,15 @@ absl::Status SharedBudget::Check(const Table& table, std::int64_t bytes) const {
   }
   if (std::string_view(table.head.magic, kMagic.size()) != kMagic) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the file ", path_, " is not of a shared budget: name another one"));
+        absl::StrCat("the file ", name_, " is not of a shared budget: name another one"));
   }
   if (table.head.version != kVersion) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the file ", path_, " of a shared budget has version ", table.head.version, ", expected ",
+        "the file ", name_, " of a shared budget has version ", table.head.version, ", expected ",
         kVersion, ": use one version of tidepool, or remove the file when no pool uses it"));
   }
   if (bytes == sizeof(table)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the file ", path_, " of a shared budget has ",
+  return absl::InvalidArgumentError(absl::StrCat("the file ", name_, " of a shared budget has ",
                                                  bytes, " bytes, expected ", sizeof(table),
                                                  ": remove it when no pool uses it"));
 }
@@ -338,7 +340,7 @@ absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
       std::ranges::any_of(table.entries, [](const Entry& entry) { return entry.process != 0; });
   if (is_used && table.head.limit_bytes != bytes) {
     return absl::FailedPreconditionError(
-        absl::StrCat("pools share ", ExactSize(table.head.limit_bytes), " by ", path_, " (",
+        absl::StrCat("pools share ", ExactSize(table.head.limit_bytes), " by ", name_, " (",
                      HoldersIn(table), "), and this one asks to share ", ExactSize(bytes),
                      ": give all of them the same max_bytes"));
   }
@@ -347,7 +349,7 @@ absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
   const auto index = static_cast<std::size_t>(entry - table.entries.begin());
   if (index == kMostPools) {
     return absl::ResourceExhaustedError(absl::StrCat(kMostPools, " pools share the budget of ",
-                                                     path_, ", expected fewer: use another file"));
+                                                     name_, ", expected fewer: use another file"));
   }
   if (!Lock(descriptor_, F_OFD_SETLK, Table::OffsetOf(index))) return SystemError(errno, "locked");
   own_ = index;
@@ -386,7 +388,7 @@ absl::Status SharedBudget::Allow(Table& table, std::int64_t bytes) const {
   ++own_refusals_;
   return absl::ResourceExhaustedError(absl::StrCat(
       ExactSize(bytes), " more of the device's memory exceed the budget of ",
-      ExactSize(table.head.limit_bytes), " that pools share by ", path_, ": ", HoldersIn(table),
+      ExactSize(table.head.limit_bytes), " that pools share by ", name_, ": ", HoldersIn(table),
       "; let one of them give memory back (Trim), or raise max_bytes in all"));
 }
 
@@ -405,14 +407,14 @@ std::string SharedBudget::HoldersIn(const Table& table) const {
 
 absl::Status SharedBudget::CutError() const {
   return absl::FailedPreconditionError(
-      absl::StrCat("the file ", path_,
+      absl::StrCat("the file ", name_,
                    " of a shared budget was removed or cut while pools use "
                    "it: end them, and begin with a new file"));
 }
 
 absl::Status SharedBudget::SystemError(int error, const char* done) const {
   return absl::ErrnoToStatus(
-      error, absl::StrCat("the file ", path_, " of a shared budget cannot be ", done));
+      error, absl::StrCat("the file ", name_, " of a shared budget cannot be ", done));
 }
 
 }  // namespace tidepool::sharing

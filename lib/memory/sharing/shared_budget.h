@@ -36,7 +36,8 @@ class SharedBudget {
   // pool uses takes the budget of the first. InvalidArgument for a file of something else, of
   // another version or length; FailedPrecondition when pools share another budget by it;
   // ResourceExhausted when kMostPools do; else the error of the system.
-  static absl::StatusOr<std::unique_ptr<SharedBudget>> Join(std::string path, std::int64_t bytes);
+  static absl::StatusOr<std::unique_ptr<SharedBudget>> Join(const std::string& path,
+                                                            std::int64_t bytes);
   // Leaves them. Bytes that were not given back count until the process ends.
   ~SharedBudget();
   SharedBudget(const SharedBudget&) = delete;
@@ -70,7 +71,7 @@ class SharedBudget {
   struct Entry;
   struct Table;
 
-  explicit SharedBudget(std::string path);
+  explicit SharedBudget(const std::string& path);
 
   absl::Status OpenFiles();
   // A fork waits for the changes of other threads, and the child closes the lock files.
@@ -97,6 +98,7 @@ class SharedBudget {
   absl::Status SystemError(int error, const char* done) const;
 
   const std::string path_;
+  const std::string name_;  // for errors
   int descriptor_ = -1;
   int lock_file_ = -1;  // the same file, for the lock of changes; -1 in a forked child
   const pid_t process_;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares libtidepool_c.so and its header with the promise of docs/compatibility.md: the name of the library, its
-functions (symbols.txt), and its structures and values (layout.txt, for machines of 64 bits). Programs that were compiled
-earlier rely on each line of both files.
+functions and types (declarations.txt), and the layout of its structures and values (layout.txt, for machines of 64 bits).
+Programs that were compiled earlier rely on each line of both files.
 usage: interface_test.py LIBRARY PROGRAM_OF_LAYOUT SOURCE
 """
 import difflib
@@ -14,7 +14,7 @@ import sys
 library, layout_program, source = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 here = source / "tests/bindings/c"
 header = (source / "include/tidepool/c_api.h").read_text()
-code = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+code = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
 complaints = []
 
 
@@ -30,11 +30,21 @@ def output(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-functions = ("keep each function that is listed, under its name and with its arguments, because programs call it. List a new one "
-             "in symbols.txt, in bindings/c/exports.map and in the table of docs/compatibility.md")
+def declarations():
+    """Returns each declaration of the header as a line; a structure or an enumeration has a line for each field or value."""
+    text = re.sub(r"#.*(?:\\\n.*)*|extern \"C\" \{|TIDEPOOL_C_(?:API|INT)", "", code)
+    text = re.sub(r"\s+", " ", text).replace("( ", "(").strip()
+    return re.sub(r"(?<=[;{]) |(?<=,) (?=TIDEPOOL_)| (?=\})", "\n", text).splitlines()[:-1]  # the last one ends extern "C"
+
+
+functions = ("keep each declaration, because programs were compiled with it; new fields end their structure. List a new function in "
+             "declarations.txt, in bindings/c/exports.map and in the table of docs/compatibility.md")
+declared = declarations()
+compare("the declarations of c_api.h", declared, "declarations.txt", functions)
+names = sorted(re.search(r"(tidepool_\w+)\(", line)[1] for line in declared if re.match(r"(?!typedef).*\);", line))
 exported = sorted(line.split()[-1] for line in output("nm", "-D", "--defined-only", library).splitlines())
-compare("the exported symbols", exported, "symbols.txt", functions)
-compare("the declarations of c_api.h", sorted(set(re.findall(r"\btidepool_[a-z_]+(?=\()", code))), "symbols.txt", functions)
+if exported != names:
+    complaints.append(f"the library and c_api.h differ in {sorted(set(exported) ^ set(names))}: {functions}")
 
 laid_out = output(layout_program).splitlines()
 compare("the compiled structures", laid_out, "layout.txt",

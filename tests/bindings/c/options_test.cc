@@ -183,6 +183,22 @@ TEST(OptionStringTest, ArePassedOnByTheLibrary) {
               StartsWith("/nowhere.csv: "));
 }
 
+TEST(OptionStringTest, HaveErrorsOfOneLineForAnyPath) {
+  constexpr std::size_t kLongestPath = 4096;
+  const std::string plan =
+      TestFile("one\ntwo\xff", "id,lower,upper,size,offset\na,0,1,2097152,0\n");
+  for (const std::string key : {"trace", "plan", "shared_budget"}) {
+    const std::string option = "device=host,budget=1MiB," + key + "=";
+    EXPECT_THAT(CreationError(option + "\"/nowhere\n/\xff\"", TIDEPOOL_NOT_FOUND),
+                HasSubstr("/nowhere\\n/\\xff"));
+    const std::string path(1 << 20, 'x');
+    EXPECT_LT(CreationError(option + path, TIDEPOOL_INVALID_ARGUMENT).size(), kLongestPath + 100);
+  }
+  EXPECT_THAT(
+      CreationError("device=host,budget=1MiB,plan=\"" + plan + "\"", TIDEPOOL_INVALID_ARGUMENT),
+      HasSubstr("one\\ntwo\\xff: the plan needs 2097152 bytes"));
+}
+
 TEST(OptionStringTest, AreChangedByTheVariable) {
   setenv("TIDEPOOL_OPTIONS", "budget=1MiB", 1);
   const CPool limited("device=host,budget=8MiB");

@@ -115,6 +115,9 @@ TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {
   ExpectKept(*store);
   EXPECT_EQ(store->held_bytes(), 2 * store->block_bytes() + 777);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_TRUE(std::filesystem::remove(folder));  // the contents stay
+  std::vector<std::byte> last(777);
+  EXPECT_TRUE(store->Get(2, absl::MakeSpan(last)).ok());
 }
 
 // A disk, or another process, may change or cut the file.
@@ -148,6 +151,8 @@ TEST(FileStoreTest, RefusesFoldersThatTakeNoFile) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(refused.message()), HasSubstr("the folder " + folder));
   }
+  EXPECT_THAT(std::string(MakeFileStore(missing + "\n\xff").status().message()),
+              HasSubstr("/missing\\n\\xff takes no file: "));
 }
 
 TEST(FileStoreTest, SaysHowManyBytesAFullDiskLacks) {

@@ -64,6 +64,15 @@ TEST(MetricsText, HasAFamilyForEachFigureOfPools) {
                               "tidepool_frees_total{pool=\"weights\"} 3\n"));
 }
 
+TEST(MetricsText, WritesUnicodeAloneAndKeepsValuesApart) {
+  const std::string text = MetricsText(
+      {{.labels = {{"pool", "\xff\xe2\x82\xac\xed\xa0\x80"}}, .stats = {}, .regions = {}},
+       {.labels = {{"pool", "\xfe"}}, .stats = {}, .regions = {}}});
+  EXPECT_THAT(text,
+              HasSubstr("tidepool_live_bytes{pool=\"\\\\xff\xe2\x82\xac\\\\xed\\\\xa0\\\\x80\"} 0\n"
+                        "tidepool_live_bytes{pool=\"\\\\xfe\"} 0\n"));
+}
+
 TEST(MetricsText, HasTheFiguresOfRegions) {
   const RegionStats region = {.tag = "kv", .is_asleep = true, .host_bytes = 4096, .pauses = 2};
   const std::string text =
