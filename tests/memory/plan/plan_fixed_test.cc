@@ -155,8 +155,8 @@ TEST_P(FixedShapes, ReachTheSmallestHeight) {
   std::mt19937_64 random(1);
   int higher = 0;
   int proved = 0;
-  constexpr int kProblems = testing::Rounds(200);
-  for (int i = 0; i < kProblems; ++i) {
+  const int problems = testing::Rounds(200);
+  for (int i = 0; i < problems; ++i) {
     SCOPED_TRACE(i);
     const PlanProblem free = RandomProblem(random, GetParam());
     const auto planted = MakePlan(free, {.time_limit_seconds = 0});
@@ -176,7 +176,7 @@ TEST_P(FixedShapes, ReachTheSmallestHeight) {
     if (HasFailure()) return;
   }
   EXPECT_EQ(higher, 0);
-  EXPECT_GT(proved, kProblems / 3);
+  EXPECT_GT(proved, problems / 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(

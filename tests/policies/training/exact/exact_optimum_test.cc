@@ -31,7 +31,7 @@ constexpr std::int64_t kUnit = 512;
 constexpr std::size_t kMostStates = 1'000'000;
 constexpr double kEqual = 1e-9;
 constexpr double kWork = 0.02;  // seconds of each search
-constexpr int kGraphs = Rounds(16);
+const int kGraphs = Rounds(16);
 
 // Returns the family of graphs of any batch that are all like one.
 GraphFamily FamilyOf(const TaskGraph& graph) {
