@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some five hours on two processors: the checks of .ci/run with all random cases, then that benchmarks
-# compile, the executor and the convolutions under tsan, all tests under asan, all dry runs, a project that has the sources as a part,
-# the wheel from its sdist, wheels for other machines and each Python, the Debian package, the recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy,
-# journeys of the design page, the reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
+# compile, the executor and the convolutions under tsan, all tests under asan, all dry runs, a project that has the sources as
+# a part, the wheel from its sdist, wheels for other machines and each Python, the Debian package, the recipe for Conan, each file
+# compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the reader in the browser, the site,
+# and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -228,8 +228,8 @@ def survives(number):
     program = program_of(MUTANTS[number - 1][0])
     command = [BUILD / "tests" / program, "--gtest_brief=1", "--gtest_fail_fast"]
     try:
-        ran = subprocess.run(command, env={**os.environ, "MUTANT": str(number), "TIDEPOOL_ALL_ROUNDS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             timeout=SECONDS)
+        ran = subprocess.run(command, env={**os.environ, "MUTANT": str(number), "TIDEPOOL_ALL_ROUNDS": "1"}, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return False
     return ran.returncode == 0
