@@ -400,17 +400,16 @@ def pofo_curve(results, flow):
 
 def best_sweep(results):
     best = {"paged": "sends,again,parts", "fixed": "sends,parts"}
-    found, faults, comparisons, columns = {}, 0, 0, []
-    for memory, pixels in ((memory, pixels) for memory in best for pixels in (224, 500, 1000)):
-        command = f"{BENCH}best_sweep sweep --pixels {pixels} --step 5 --memory {memory} --best {best[memory]}"
-        columns.append(f"{memory}, {pixels} px")
+    found, faults, comparisons = {}, 0, 0
+    for memory, searches in best.items():
+        command = f"{BENCH}best_sweep sweep --pixels 224 --step 5 --memory {memory} --best {searches}"
         for name, limits, fit, gap in results.fields(r"(\S.*?) {2,}(\d+) +(\d+) +([\d.]+) +[\d.]+ +[\d.]+ +[\d.]+$", command):
-            found.setdefault(name, {})[columns[-1]] = f"{gap} ({fit})"
+            found.setdefault(name, {})[memory] = f"{gap} ({fit})"
         for wrong, count in results.fields(r"(?:held|not held) +best.*?: never slower .*?: (\d+) of (\d+)", command):
             faults, comparisons = faults + int(wrong), comparisons + int(count)
-    rows = [[name, *(gaps.get(column, "–") for column in columns)] for name, gaps in found.items() if name not in ("base", "none", "recompute", "tflms")]
-    return Figures(source=results.source(BENCH + "best_sweep sweep --pixels PX --step 5 --memory KIND"), limits=limits, faults=faults,
-                   comparisons=f"{comparisons:,}", table=table(["mean gap (memories that fit)", *columns], rows))
+    rows = [[name, *(gaps.get(memory, "–") for memory in best)] for name, gaps in found.items() if name not in ("base", "none", "recompute", "tflms")]
+    return Figures(source=results.source(BENCH + "best_sweep sweep --pixels 224 --step 5 --memory KIND"), limits=limits, faults=faults,
+                   comparisons=f"{comparisons:,}", table=table(["mean gap (memories that fit)", *best], rows))
 
 
 def practical_sweep(results):
