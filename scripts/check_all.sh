@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks a release, in some five hours on two processors: the checks of .ci/run with all random cases, then that benchmarks
-# compile, the executor and the convolutions under tsan, all tests under asan, all dry runs, a project that has the sources as
-# a part, the wheel from its sdist, wheels for other machines and each Python, the Debian package, the recipe for Conan, each file
-# compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the reader in the browser, the site,
-# and each reader fuzzed by a build of clang, which also checks the locks.
+# Checks a release, in more than five hours on two processors: the checks of .ci/run with all random cases, then that benchmarks
+# compile, the executor and the convolutions under tsan, all tests under asan, all dry runs, training in a budget, a project
+# that has the sources as a part, the wheel from its sdist, wheels for other machines and each Python, the Debian package, the
+# recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
+# reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,8 +26,8 @@ step "all tests under asan"
 cmake --build build/asan -- --quiet
 ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
 
-step "all dry runs"
-scripts/framework_tests.sh dryrun dryrun_steps
+step "all dry runs, and training in a budget"
+scripts/framework_tests.sh dryrun dryrun_steps torch_compile
 
 step "template of a user's project, with the sources as a part"
 cmake -S examples/consumer -B build/consumer "-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL=$PWD" -DCMAKE_UNITY_BUILD=ON >/dev/null

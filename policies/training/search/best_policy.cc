@@ -129,6 +129,7 @@ static absl::Status WithEnoughMemory(const absl::Status& refusal, requests::Poli
   options.work_seconds = std::min(options.work_seconds, kWorkSeconds);
   options.was_proved = options.was_late = nullptr;
   std::int64_t& memory = request.machine.devices.front().memory_bytes;
+  memory = std::min(memory, kMostMemory);
   for (memory = std::max(TotalsOf(graph).largest_task, memory + memory / kSteps);
        !budget.HasEnded() && memory < kMostMemory; memory += memory / kSteps + 1) {
     if (!BestInStages(policies, graph, request, options, budget).Make().ok()) continue;
