@@ -20,7 +20,8 @@ std::string LabelValue(std::string_view text) {
     const std::size_t length = io::Utf8Length(text);
     const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
     if (length == 0) {
-      value += "\\" + absl::CHexEscape(absl::string_view(character.data(), character.size()));
+      absl::StrAppend(&value, "\\",
+                      absl::CHexEscape(absl::string_view(character.data(), character.size())));
     } else if (character == "\n") {
       value += "\\n";
     } else {
