@@ -4,10 +4,10 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
 #include <chrono>
-#include <exception>
 
 // One translation unit: each would read PyTorch's headers again, which takes most of the time.
 #include "allocator.cc"
+#include "exported.h"
 #include "host_allocator.h"
 #include "named_pools.cc"
 #include "queries.cc"
@@ -18,20 +18,6 @@ using tidepool::torch_binding::Allocator;
 
 // Is never destroyed: tensors may be freed until the end of the process.
 std::shared_ptr<Allocator>* allocator = nullptr;
-
-template <typename Body>
-const char* ErrorOf(Body body) {
-  thread_local std::string error;
-  try {
-    body();
-    return nullptr;
-  } catch (const c10::Error& caught) {
-    error = caught.what_without_backtrace();
-  } catch (const std::exception& caught) {
-    error = caught.what();
-  }
-  return error.c_str();
-}
 
 // Finds the device and the stream, as every allocator of PyTorch does for a request. The
 // memory is that of no tensor. Measurements subtract its time.
@@ -72,8 +58,6 @@ void LeaveToParent() {
 }
 
 }  // namespace
-
-#define EXPORTED __attribute__((visibility("default")))
 
 extern "C" {
 

@@ -105,8 +105,7 @@ def _command(library, output):
 def _digest(library):
     main = _sources() / _SOURCES[library]
     sources = sorted(main.parent.glob("*.[ch]*"))
-    if library == "allocator":
-        sources.append(_sources().parent / "support" / "private_pool.h")
+    sources.append(_sources().parent / "support" / "private_pool.h" if library == "allocator" else _sources() / "exported.h")
     digest = hashlib.sha256()
     for source in sources:
         if source.name != "pluggable.cc":  # of a library that is built before

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that tidepool's backend of torch.compile calls with ctypes. Errors are texts; null
 // is success.
-#include <exception>
-
+#include "../exported.h"
 #include "allocator.h"
 
 namespace tidepool::torch_slab {
@@ -166,23 +165,7 @@ using tidepool::torch_slab::SlabAllocator;
 SlabAllocator* allocator = nullptr;
 std::vector<tidepool::torch_slab::Noted> notes;
 
-template <typename Body>
-const char* ErrorOf(Body body) {
-  thread_local std::string error;
-  try {
-    body();
-    return nullptr;
-  } catch (const c10::Error& caught) {
-    error = caught.what_without_backtrace();
-  } catch (const std::exception& caught) {
-    error = caught.what();
-  }
-  return error.c_str();
-}
-
 }  // namespace
-
-#define EXPORTED __attribute__((visibility("default")))
 
 extern "C" {
 
