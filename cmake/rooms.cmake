@@ -24,14 +24,14 @@ function(tidepool_precompile target)
   if(NOT TIDEPOOL_PRECOMPILE)
     return()
   endif()
-  if(target STREQUAL "tidepool_room_io")
+  if(target STREQUAL "tidepool_room_text")
     target_precompile_headers(${target} PRIVATE
       <algorithm> <array> <bit> <cmath> <cstddef> <cstdint> <functional> <limits> <map> <memory> <numeric> <optional> <string>
       <string_view> <tuple> <utility> <variant> <vector>
       <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h> <absl/container/inlined_vector.h> <absl/status/status.h>
       <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/time/time.h> <absl/types/span.h>)
   else()
-    target_precompile_headers(${target} REUSE_FROM tidepool_room_io)
+    target_precompile_headers(${target} REUSE_FROM tidepool_room_text)
   endif()
 endfunction()
 

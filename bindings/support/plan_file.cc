@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -26,15 +26,15 @@ absl::StatusOr<std::shared_ptr<const PlacementPlan>> ReadPoolPlan(const std::str
     height = std::max(height, file->offsets[i] + buffer.bytes);
   }
   if (absl::Status valid = ValidatePlan(problem, file->offsets, height); !valid.ok()) {
-    return io::AboutFile(
+    return text::AboutFile(
         path, absl::InvalidArgumentError(absl::StrCat("no plan for alignment ", alignment, ": ",
                                                       std::string(valid.message()))));
   }
   if (height > budget_bytes) {
-    return io::AboutFile(path,
-                         absl::InvalidArgumentError(absl::StrCat(
-                             "the plan needs ", height, " bytes, and the budget is ", budget_bytes,
-                             ": raise option 'budget', or make a plan with --capacity")));
+    return text::AboutFile(
+        path, absl::InvalidArgumentError(absl::StrCat(
+                  "the plan needs ", height, " bytes, and the budget is ", budget_bytes,
+                  ": raise option 'budget', or make a plan with --capacity")));
   }
   return ToPlacementPlan(problem, file->offsets, problem.buffers.size());
 }

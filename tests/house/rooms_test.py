@@ -9,12 +9,11 @@ PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
 OUTSIDE = ("bindings/", "trace_replay/", "examples/", "dryrun/", "packaging/")
 # Headers of no room that all code may include.
-OF_NO_ROOM = ("tidepool/export.h", "lib/base/arithmetic.h", "lib/base/io/quote.h", "lib/base/io/utf8.h",
-              "dryrun/program/tidepool_dryrun/gpus.inc")
+OF_NO_ROOM = ("tidepool/export.h", "lib/base/arithmetic.h", "dryrun/program/tidepool_dryrun/gpus.inc")
 # Annotated mutexes and tables read without them serve all code that has threads, errors name the nearest of known names first,
 # events and streams end with their owners, and answers compare with the fastest algorithms.
 FOR_ALL = OF_NO_ROOM + ("lib/base/locks/mutex.h", "lib/base/locks/pointer_table.h", "lib/base/text/metric_family.h", "lib/base/text/nearest.h",
-                        "lib/memory/device/owned.h", "lib/training/graph/least_seconds.h")
+                        "lib/base/text/quote.h", "lib/memory/device/owned.h", "lib/training/graph/least_seconds.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git")
 # Folders of tests below which each folder has the path of the one that it tests, and the folder above that.

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::io {
 
@@ -190,14 +190,14 @@ absl::Status CsvReader::RequireColumns(const std::vector<std::string_view>& colu
     std::string expected;
     for (const std::string_view name : columns)
       absl::StrAppend(&expected, expected.empty() ? "" : ",", std::string(name));
-    return Error(absl::StrCat(count == 0 ? "no column " : "more than one column ", Quoted(column),
-                              ", expected a header with ", expected));
+    return Error(absl::StrCat(count == 0 ? "no column " : "more than one column ",
+                              text::Quoted(column), ", expected a header with ", expected));
   }
   return absl::OkStatus();
 }
 
 absl::Status CsvReader::ErrorAt(std::int64_t line, std::string_view what) const {
-  return AboutLine(name_, line, absl::InvalidArgumentError({what.data(), what.size()}));
+  return text::AboutLine(name_, line, absl::InvalidArgumentError({what.data(), what.size()}));
 }
 
 bool ParseInteger(std::string_view text, std::int64_t* value) {
@@ -222,13 +222,13 @@ bool ParseInteger(std::string_view text, std::int64_t* value) {
 absl::Status ParseBytes(std::string_view text, std::int64_t most, std::int64_t* bytes) {
   if (ParseInteger(text, bytes) && *bytes >= 1 && *bytes <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("size ", Quoted(text), ", expected 1 to ", most, " bytes"));
+      absl::StrCat("size ", text::Quoted(text), ", expected 1 to ", most, " bytes"));
 }
 
 absl::StatusOr<std::string> CsvField(std::string_view text) {
   if (text.find_first_of("\n\r") != std::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("id ", Quoted(text), " holds a line break, which CSV cannot represent"));
+        absl::StrCat("id ", text::Quoted(text), " holds a line break, which CSV cannot represent"));
   }
   if (text.find_first_of(",\"") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

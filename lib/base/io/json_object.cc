@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/io/json_object.h"
 
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::io {
 
 absl::Status UnknownKey(const JsonValue& member, std::string_view object,
                         const std::string& expected) {
-  return member.Error(absl::StrCat("the unknown key ", Quoted(member.name()), " in ",
+  return member.Error(absl::StrCat("the unknown key ", text::Quoted(member.name()), " in ",
                                    std::string(object), ", expected ", expected));
 }
 
 absl::Status RepeatedKey(const JsonValue& member, std::string_view object) {
-  return member.Error(absl::StrCat("the key ", Quoted(member.name()), " is in ",
+  return member.Error(absl::StrCat("the key ", text::Quoted(member.name()), " is in ",
                                    std::string(object), " twice, expected it once"));
 }
 

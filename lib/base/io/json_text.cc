@@ -5,12 +5,12 @@
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/utf8.h"
 
 namespace tidepool::io {
 
 std::string JsonText(std::string_view text) {
-  const std::string valid = ValidUtf8(text);
+  const std::string valid = text::ValidUtf8(text);
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
   writer.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));

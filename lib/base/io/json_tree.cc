@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_events.h"
 #include "lib/base/io/json_number.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::io {
 
@@ -34,7 +34,7 @@ class JsonTree::Maker : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, M
     const std::string_view key(text, size);
     key_ = tree_.names_.Number(key);
     if (open_.size() > 1 || options_.knows == nullptr || options_.knows(key)) return true;
-    return Add(JsonKind::kNull) && Fail(absl::StrCat("the unknown key ", Quoted(key)));
+    return Add(JsonKind::kNull) && Fail(absl::StrCat("the unknown key ", text::Quoted(key)));
   }
   bool StartObject() { return Open(JsonKind::kObject); }
   bool EndObject(rapidjson::SizeType /*members*/) { return Close(); }
@@ -128,7 +128,7 @@ JsonTree::JsonTree(std::unique_ptr<ByteSource> source, const std::string& name,
     : name_(name) {
   const absl::StatusOr<std::unique_ptr<ByteSource>> plain = Uncompressed(std::move(source));
   if (!plain.ok()) {
-    status_ = AboutFile(name, plain.status());
+    status_ = text::AboutFile(name, plain.status());
     return;
   }
   JsonInput input(**plain);
@@ -180,18 +180,18 @@ std::string JsonValue::Shown() const {
     case JsonKind::kObject:
       return "an object";
     case JsonKind::kText:
-      return absl::StrCat("the text ", Quoted(text()));
+      return absl::StrCat("the text ", text::Quoted(text()));
     default:
       return std::string(text().substr(0, 40));
   }
 }
 
 absl::Status JsonValue::Error(const std::string& fault) const {
-  return AboutLine(tree_->name_, line(), absl::InvalidArgumentError(fault));
+  return text::AboutLine(tree_->name_, line(), absl::InvalidArgumentError(fault));
 }
 
 absl::Status JsonValue::ErrorAtEnd(const std::string& fault) const {
-  return AboutLine(tree_->name_, last_line(), absl::InvalidArgumentError(fault));
+  return text::AboutLine(tree_->name_, last_line(), absl::InvalidArgumentError(fault));
 }
 
 }  // namespace tidepool::io

@@ -19,7 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool {
 namespace {
@@ -50,7 +50,7 @@ class GzipBuffer final : public std::streambuf {
 };
 
 absl::Status FileError(const std::string& path, const char* what) {
-  return io::AboutFile(
+  return text::AboutFile(
       path, absl::InvalidArgumentError(absl::StrCat(what, ": ", strerror(errno),
                                                     ", expected a path that can be written")));
 }
@@ -68,7 +68,7 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   const bool complete = out.good() && buffer.Flush();
   errno = 0;
   const bool closed = gzclose(file) == Z_OK;
-  if (!status.ok()) return io::AboutFile(path, status);
+  if (!status.ok()) return text::AboutFile(path, status);
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }
 

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/utf8.h"
 
 namespace tidepool::text {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 std::string LabelValue(std::string_view text) {
   std::string value;
   while (!text.empty()) {
-    const std::size_t length = io::Utf8Length(text);
+    const std::size_t length = text::Utf8Length(text);
     const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
     if (length == 0) {
       absl::StrAppend(&value, "\\",

@@ -18,8 +18,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lib/base/io/quote.h"
 #include "lib/base/locks/mutex.h"
+#include "lib/base/text/quote.h"
 #include "lib/base/text/sizes.h"
 #include "lib/copies/contents/block_bytes.h"
 #include "lib/copies/zvc/kernels.h"
@@ -135,7 +135,7 @@ class FileStore final : public ContentsStore {
   }
   std::string Name() const {
     return absl::StrCat("a file of ", text::ExactSize(bytes_), " in the folder ",
-                        io::FileName(folder_));
+                        text::FileName(folder_));
   }
   absl::Status Error(absl::string_view done) const {
     const int error = errno;
@@ -158,7 +158,7 @@ constinit locks::Mutex FileStore::list_mutex;
 absl::StatusOr<std::unique_ptr<ContentsStore>> MakeFileStore(const std::string& folder) {
   const int descriptor = OpenWithoutName(folder);
   if (descriptor < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the folder ", io::FileName(folder),
+    return absl::InvalidArgumentError(absl::StrCat("the folder ", text::FileName(folder),
                                                    " takes no file: ", strerror(errno),
                                                    ", expected a folder that can be written"));
   }

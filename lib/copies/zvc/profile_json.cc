@@ -13,7 +13,7 @@
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/json_text.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/copies/zvc/profile_fields.h"
 #include "tidepool/copies/compression_profile.h"
 #include "tidepool/trace/output_file.h"
@@ -21,7 +21,7 @@
 namespace tidepool {
 namespace {
 
-using io::Quoted;
+using text::Quoted;
 
 using io::JsonKind;
 using io::JsonValue;
@@ -195,7 +195,7 @@ absl::Status WriteCompressionProfile(const CompressionProfile& profile, const st
 
 absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& path) {
   auto source = io::OpenFile(path, "a compression profile");
-  if (!source.ok()) return io::AboutFile(path, source.status());
+  if (!source.ok()) return text::AboutFile(path, source.status());
   return io::ReadJson(*std::move(source), path,
                       {.expected = "a compression profile", .most_values = kMostValues}, ReadRoot);
 }

@@ -19,7 +19,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/sharing/ending_process.h"
 
@@ -130,7 +130,7 @@ struct SharedBudget::Table {
 };
 
 SharedBudget::SharedBudget(const std::string& path)
-    : path_(path), name_(io::FileName(path)), process_(getpid()) {}
+    : path_(path), name_(text::FileName(path)), process_(getpid()) {}
 
 void SharedBudget::BeginFork() { mutex_.Lock(); }
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/caching_allocator/check_options.h"
 #include "lib/trace/caching_allocator/rounding.h"
 #include "tidepool/trace/caching_allocator.h"
@@ -39,7 +39,7 @@ bool IsWithoutEffect(std::string_view key) {
 }
 
 absl::Status Wrong(std::string_view key, std::string_view value, std::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(std::string(key), ": ", io::Quoted(value),
+  return absl::InvalidArgumentError(absl::StrCat(std::string(key), ": ", text::Quoted(value),
                                                  ", expected ", std::string(expected)));
 }
 
@@ -156,7 +156,7 @@ absl::Status ReadKey(std::string_view key, std::string_view value,
   }
   if (IsWithoutEffect(key)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "unknown key ", io::Quoted(key),
+      "unknown key ", text::Quoted(key),
       ", expected max_split_size_mb, max_non_split_rounding_mb, large_segment_size_mb, "
       "roundup_power2_divisions, garbage_collection_threshold, per_process_memory_fraction, "
       "expandable_segments, or another key of PYTORCH_CUDA_ALLOC_CONF"));
@@ -214,7 +214,7 @@ absl::StatusOr<CachingAllocatorSettings> ParseCachingAllocatorSettings(
     const std::size_t colon = entry.find(':');
     if (colon == std::string_view::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat(io::Quoted(entry), " has no value, expected key:value"));
+          absl::StrCat(text::Quoted(entry), " has no value, expected key:value"));
     }
     absl::Status status = ReadKey(entry.substr(0, colon), entry.substr(colon + 1), settings);
     if (!status.ok()) return status;

@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/csv.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/chrome/chrome_trace.h"
 #include "lib/trace/chrome/earlier_memory.h"
 #include "lib/trace/chrome/profiler_events.h"
@@ -156,8 +156,8 @@ absl::Status ChromeTrace::CheckProcess() const {
     if (!process) process = its;
     if (*process == its) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "memory events of the processes ", io::Quoted(file_.texts[*process]), " and ",
-        io::Quoted(file_.texts[its]), " on device ", device_, ", expected one process"));
+        "memory events of the processes ", text::Quoted(file_.texts[*process]), " and ",
+        text::Quoted(file_.texts[its]), " on device ", device_, ", expected one process"));
   }
   return absl::OkStatus();
 }
@@ -345,7 +345,7 @@ absl::StatusOr<Trace> ReadChromeTrace(io::ByteSource& source, const std::string&
   absl::StatusOr<ProfilerEvents> events = ReadProfilerEvents(source, name);
   if (!events.ok()) return events.status();
   absl::StatusOr<Trace> trace = ChromeTrace(*std::move(events)).Build(options);
-  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : text::AboutFile(name, trace.status());
 }
 
 }  // namespace tidepool::chrome

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_text.h"
 #include "lib/base/io/microseconds.h"
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/utf8.h"
 #include "lib/trace/chrome/chrome_trace.h"
 #include "lib/trace/model/address_text.h"
 #include "tidepool/trace/frames.h"
@@ -141,7 +141,7 @@ ChromeWriter::Ids ChromeWriter::IdsOf(const Trace& trace) {
   for (std::size_t i = 0; i < trace.allocation_ids.size(); ++i) {
     const std::string_view id = trace.allocation_ids[i];
     if (trace::ParseAddress(id, &address)) continue;
-    if (!io::IsUtf8(id)) return Ids::kMadeUp;
+    if (!text::IsUtf8(id)) return Ids::kMadeUp;
     ids = Ids::kTexts;
   }
   return ids;

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_events.h"
 #include "lib/base/io/json_number.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::chrome {
 namespace {
@@ -141,7 +141,7 @@ class Values {
     if (!Has(field)) return "missing";
     switch (types_[static_cast<std::size_t>(field)]) {
       case Type::kText:
-        return absl::StrCat("the text ", io::Quoted(Text(field)));
+        return absl::StrCat("the text ", text::Quoted(Text(field)));
       case Type::kNumber:
         return std::string(Text(field).substr(0, 40));
       case Type::kObject:
@@ -638,8 +638,8 @@ absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const 
       io::ReadJsonEvents<rapidjson::kParseNoFlags>(input, handler, name, "a trace of a profiler");
   if (!status.ok()) return status;
   if (!handler.has_events()) {
-    return io::AboutFile(name, absl::InvalidArgumentError(
-                                   "JSON without traceEvents, expected a trace of a profiler"));
+    return text::AboutFile(name, absl::InvalidArgumentError(
+                                     "JSON without traceEvents, expected a trace of a profiler"));
   }
   return handler.taker().Finish();
 }

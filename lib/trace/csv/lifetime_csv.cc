@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/csv/lifetime_rows.h"
 #include "lib/trace/model/order_by_time.h"
@@ -81,8 +81,8 @@ absl::StatusOr<TraceLifetimes> LifetimesOf(const Trace& trace) {
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
     if (lifetimes.lower[i] < lifetimes.upper[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "a lifetime of ", io::Quoted(trace.allocation_ids[i]), " from ", lifetimes.lower[i], " to ",
-        lifetimes.upper[i], ", expected an end after ", lifetimes.lower[i]));
+        "a lifetime of ", text::Quoted(trace.allocation_ids[i]), " from ", lifetimes.lower[i],
+        " to ", lifetimes.upper[i], ", expected an end after ", lifetimes.lower[i]));
   }
   return lifetimes;
 }

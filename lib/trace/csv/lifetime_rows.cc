@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/model/live_id.h"
 #include "lib/trace/model/order_by_time.h"
 
@@ -92,7 +92,7 @@ absl::Status AddLifetime(const io::CsvReader& reader, const RowColumns& columns,
        {std::tuple{columns.lower, &begin, "lower"}, {columns.upper, &end, "upper"}}) {
     if (io::ParseInteger(reader.field(column), value)) continue;
     return reader.Error(
-        absl::StrCat(name, " ", io::Quoted(reader.field(column)), ", expected a whole number"));
+        absl::StrCat(name, " ", text::Quoted(reader.field(column)), ", expected a whole number"));
   }
   if (end <= begin) {
     return reader.Error(absl::StrCat("upper ", end, " after lower ", begin, ", expected more than ",
@@ -106,8 +106,8 @@ absl::Status AddLifetime(const io::CsvReader& reader, const RowColumns& columns,
 absl::Status AddOffset(const io::CsvReader& reader, int column, LifetimeRows& rows) {
   std::int64_t offset = 0;
   if (!io::ParseInteger(reader.field(column), &offset) || offset < 0 || offset > kMaxOffset) {
-    return reader.Error(
-        absl::StrCat("offset ", io::Quoted(reader.field(column)), ", expected 0 to ", kMaxOffset));
+    return reader.Error(absl::StrCat("offset ", text::Quoted(reader.field(column)),
+                                     ", expected 0 to ", kMaxOffset));
   }
   rows.offsets.push_back(offset);
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/csv/csv_traces.h"
 
 namespace tidepool::csv {
@@ -34,7 +34,7 @@ struct OperationColumns {
 absl::Status TakeTime(const io::CsvReader& reader, int column, std::int64_t* time) {
   const std::string_view text = reader.field(column);
   if (text.empty() || io::ParseInteger(text, time)) return absl::OkStatus();
-  return reader.Error(absl::StrCat("time_ns ", io::Quoted(text), ", expected whole nanoseconds"));
+  return reader.Error(absl::StrCat("time_ns ", text::Quoted(text), ", expected whole nanoseconds"));
 }
 
 absl::Status AddAllocation(const io::CsvReader& reader, const OperationColumns& columns,
@@ -44,7 +44,7 @@ absl::Status AddAllocation(const io::CsvReader& reader, const OperationColumns& 
   const std::string_view hint_text = reader.field(columns.hint);
   if (status.ok() && !hint_text.empty() && hint_text != "high") {
     return reader.Error(
-        absl::StrCat("hint ", io::Quoted(hint_text), ", expected an empty hint or high"));
+        absl::StrCat("hint ", text::Quoted(hint_text), ", expected an empty hint or high"));
   }
   const Hint hint = hint_text.empty() ? Hint::kResident : Hint::kOffloadable;
   if (status.ok()) {
@@ -72,7 +72,7 @@ absl::Status AddRow(const io::CsvReader& reader, const OperationColumns& columns
     builder.Mark(id, time);
     return absl::OkStatus();
   }
-  return reader.Error(absl::StrCat("op ", io::Quoted(op), ", expected a, f or m"));
+  return reader.Error(absl::StrCat("op ", text::Quoted(op), ", expected a, f or m"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/csv/csv_traces.h"
 
 namespace tidepool::csv {
@@ -113,7 +113,7 @@ absl::Status AddRow(const io::CsvReader& reader, const RmmColumns& columns, Trac
   builder.SetLine(reader.line());
   std::int64_t time = 0;
   if (!ParseTime(reader.field(columns.time), &time)) {
-    return reader.Error(absl::StrCat("Time ", io::Quoted(reader.field(columns.time)),
+    return reader.Error(absl::StrCat("Time ", text::Quoted(reader.field(columns.time)),
                                      ", expected HH:MM:SS:microseconds"));
   }
   builder.SetThread(reader.field(columns.thread));
@@ -126,8 +126,8 @@ absl::Status AddRow(const io::CsvReader& reader, const RmmColumns& columns, Trac
     return absl::OkStatus();
   }
   if (action == "allocate failure") return AddFailure(reader, columns, time, builder);
-  return reader.Error(
-      absl::StrCat("Action ", io::Quoted(action), ", expected allocate, free or allocate failure"));
+  return reader.Error(absl::StrCat("Action ", text::Quoted(action),
+                                   ", expected allocate, free or allocate failure"));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/chrome/chrome_trace.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/native/native_trace.h"
@@ -82,7 +82,7 @@ absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name) {
         absl::StrCat(std::string(name), " is only read, expected one of ", names));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown trace format ", io::Quoted(name), ", expected one of ", names));
+      absl::StrCat("unknown trace format ", text::Quoted(name), ", expected one of ", names));
 }
 
 }  // namespace tidepool

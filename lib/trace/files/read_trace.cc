@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/csv.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/files/formats.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
@@ -17,9 +17,9 @@
 namespace tidepool {
 namespace {
 
-using io::AboutFile;
 using io::ByteSource;
 using io::CsvReader;
+using text::AboutFile;
 using trace_files::CsvFormat;
 
 std::string ExpectedHeaders() {
@@ -60,7 +60,7 @@ absl::StatusOr<Trace> ReadCsv(std::unique_ptr<io::ByteSource> source, const std:
 absl::StatusOr<Trace> ReadPlain(std::unique_ptr<io::ByteSource> plain, const std::string& name,
                                 const ReadOptions& options) {
   absl::StatusOr<std::string> beginning = io::Peek(plain, trace_files::kBeginning);
-  if (!beginning.ok()) return io::AboutFile(name, beginning.status());
+  if (!beginning.ok()) return text::AboutFile(name, beginning.status());
   for (const trace_files::ByteFormat& format : trace_files::ByteFormats()) {
     if (format.recognises(*beginning)) return format.read(*plain, name, options);
   }
@@ -74,22 +74,22 @@ std::string DevicesOf(const Trace& trace) {
 absl::StatusOr<Trace> ReadFrom(std::unique_ptr<io::ByteSource> source, const std::string& name,
                                const ReadOptions& options) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
-  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  if (!plain.ok()) return text::AboutFile(name, plain.status());
   absl::StatusOr<Trace> trace =
       ReadPlain(io::Stoppable(*std::move(plain), options.stop), name, options);
   // Without the name of the file, which is not at fault.
   if (options.stop.stop_requested()) return absl::CancelledError("interrupted");
   if (!trace.ok() || !options.device || *options.device == trace->device) return trace;
-  return io::AboutFile(name, absl::InvalidArgumentError(absl::StrCat(
-                                 "device ", *options.device,
-                                 " is not in the file, expected one of ", DevicesOf(*trace))));
+  return text::AboutFile(name, absl::InvalidArgumentError(absl::StrCat(
+                                   "device ", *options.device,
+                                   " is not in the file, expected one of ", DevicesOf(*trace))));
 }
 
 }  // namespace
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path, const ReadOptions& options) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path, "a trace");
-  if (!file.ok()) return io::AboutFile(path, file.status());
+  if (!file.ok()) return text::AboutFile(path, file.status());
   return ReadFrom(*std::move(file), path, options);
 }
 

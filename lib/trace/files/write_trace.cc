@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a trace in any format that can hold a part of it.
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/files/formats.h"
 #include "tidepool/trace/output_file.h"
 #include "tidepool/trace/trace.h"
@@ -23,9 +23,9 @@ bool HasRow(const Trace& trace, TraceFormat format) {
 
 absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::string& path) {
   if (!HasRow(trace, format)) {
-    return io::AboutFile(path,
-                         absl::InvalidArgumentError(
-                             "no allocations, expected at least one in a trace of this format"));
+    return text::AboutFile(path,
+                           absl::InvalidArgumentError(
+                               "no allocations, expected at least one in a trace of this format"));
   }
   for (const trace_files::Format& known : trace_files::Formats()) {
     if (known.format != format) continue;

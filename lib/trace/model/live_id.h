@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::trace {
 
 inline std::string LiveIdError(std::string_view id) {
-  return absl::StrCat("id ", io::Quoted(id),
+  return absl::StrCat("id ", text::Quoted(id),
                       " is allocated again while it is live, expected its free first");
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool::trace {
@@ -41,11 +41,11 @@ inline std::string RegionNameError(std::size_t bytes) {
                       kMostRegionNameBytes);
 }
 inline std::string AsleepError(std::string_view region) {
-  return absl::StrCat("region ", io::Quoted(region),
+  return absl::StrCat("region ", text::Quoted(region),
                       " sleeps, expected its resume before its next pause or allocation");
 }
 inline std::string AwakeError(std::string_view region) {
-  return absl::StrCat("a resume of region ", io::Quoted(region), ", which does not sleep");
+  return absl::StrCat("a resume of region ", text::Quoted(region), ", which does not sleep");
 }
 
 }  // namespace tidepool::trace

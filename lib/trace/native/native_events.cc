@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/model/address_text.h"
 #include "lib/trace/model/live_id.h"
 
@@ -156,7 +156,8 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   if (is_text) {
     if (!TakeText(&id)) return false;
     if (trace::ParseAddress(id, &address)) {
-      return Fail(absl::StrCat("id ", io::Quoted(id), " as text, expected an address as a number"));
+      return Fail(
+          absl::StrCat("id ", text::Quoted(id), " as text, expected an address as a number"));
     }
   }
   if (sleepers_.IsAsleep(last_region_)) {
@@ -272,7 +273,7 @@ bool NativeEvents::AddRegionName() {
     return Fail("more regions than a trace can number");
   }
   if (!regions_.emplace(name).second) {
-    return Fail(absl::StrCat("region ", io::Quoted(name), " is named again"));
+    return Fail(absl::StrCat("region ", text::Quoted(name), " is named again"));
   }
   trace_.region_names.Add(name);
   return true;
@@ -347,7 +348,7 @@ bool NativeEvents::AddSetting() {
   if (!TakeText(&text)) return false;
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    return Fail(absl::StrCat("allocator setting ", io::Quoted(text), ", expected NAME=VALUE"));
+    return Fail(absl::StrCat("allocator setting ", text::Quoted(text), ", expected NAME=VALUE"));
   }
   trace_.allocator_settings.push_back(
       {std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))});

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/native/native_events.h"
 #include "lib/trace/native/native_format.h"
 #include "lib/trace/native/native_trace.h"
@@ -136,7 +136,7 @@ bool IsNative(std::string_view beginning) { return beginning == kMagic; }
 absl::StatusOr<Trace> ReadNative(io::ByteSource& source, const std::string& name,
                                  const ReadOptions& /*options*/) {
   absl::StatusOr<Trace> trace = ReadBlocks(source);
-  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : text::AboutFile(name, trace.status());
 }
 
 }  // namespace tidepool::native

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/memory/plan/first_overlap.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "tidepool/trace/plan.h"
@@ -22,8 +22,8 @@
 namespace tidepool {
 namespace {
 
-using io::Escaped;
-using io::Quoted;
+using text::Escaped;
+using text::Quoted;
 
 // The properties that a row of a plan shares with an allocation of a trace.
 struct RowLifetime {
@@ -34,7 +34,7 @@ struct RowLifetime {
 
   bool operator==(const RowLifetime&) const = default;
   std::string Text() const {
-    return absl::StrCat("id ", io::Quoted(id), ", lower ", lower, ", upper ", upper, ", size ",
+    return absl::StrCat("id ", text::Quoted(id), ", lower ", lower, ", upper ", upper, ", size ",
                         bytes);
   }
 };
@@ -55,7 +55,7 @@ std::vector<std::uint32_t> InOrder(std::size_t count, const LifetimeAt& at) {
 }
 
 absl::Status RowError(const PlanFile& plan, std::int64_t line, std::string_view what) {
-  return io::AboutLine(plan.name, line, absl::InvalidArgumentError({what.data(), what.size()}));
+  return text::AboutLine(plan.name, line, absl::InvalidArgumentError({what.data(), what.size()}));
 }
 
 // The rows of a plan and the allocations of a trace, sorted alike.
@@ -138,7 +138,7 @@ absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
   if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
   return RowError(
       plan, plan.lines[one],
-      absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]), " of line ",
+      absl::StrCat(text::Quoted(plan.ids[one]), " and ", text::Quoted(plan.ids[other]), " of line ",
                    plan.lines[other], " overlap at time ", overlap->time,
                    ", aligned and in the order of streams, expected disjoint addresses"));
 }

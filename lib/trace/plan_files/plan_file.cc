@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/csv.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/memory/plan/first_overlap.h"
 #include "lib/memory/plan/limits.h"
 #include "lib/trace/csv/csv_traces.h"
@@ -25,10 +25,10 @@ namespace tidepool {
 namespace {
 
 using csv::LifetimeRows;
-using io::AboutFile;
 using io::ByteSource;
 using io::CsvReader;
-using io::Quoted;
+using text::AboutFile;
+using text::Quoted;
 
 // Returns an error beyond the planner's limit.
 absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader& reader) {
@@ -50,9 +50,10 @@ absl::Status CheckRowsApart(const PlanFile& plan, const io::CsvReader& reader) {
   auto [one, other] = std::pair(overlap->a, overlap->b);
   if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
   return reader.ErrorAt(
-      plan.lines[one], absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]),
-                                    " of line ", plan.lines[other], " overlap at time ",
-                                    overlap->time, ", expected disjoint addresses"));
+      plan.lines[one],
+      absl::StrCat(text::Quoted(plan.ids[one]), " and ", text::Quoted(plan.ids[other]), " of line ",
+                   plan.lines[other], " overlap at time ", overlap->time,
+                   ", expected disjoint addresses"));
 }
 
 PlanFile ToPlanFile(csv::LifetimeRows rows, const std::string& name) {
@@ -75,7 +76,7 @@ PlanFile ToPlanFile(csv::LifetimeRows rows, const std::string& name) {
 absl::StatusOr<PlanFile> ReadPlanFrom(std::unique_ptr<io::ByteSource> source,
                                       const std::string& name) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
-  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  if (!plain.ok()) return text::AboutFile(name, plain.status());
   io::CsvReader reader(*std::move(plain), name);
   if (!reader.Next()) {
     if (!reader.status().ok()) return reader.status();
@@ -95,7 +96,7 @@ absl::StatusOr<PlanFile> ReadPlanFrom(std::unique_ptr<io::ByteSource> source,
 
 absl::StatusOr<PlanFile> ReadPlan(const std::string& path) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path, "a plan");
-  if (!file.ok()) return io::AboutFile(path, file.status());
+  if (!file.ok()) return text::AboutFile(path, file.status());
   return ReadPlanFrom(*std::move(file), path);
 }
 

@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/profiles/profiles.h"
 #include "lib/trace/profiles/protobuf.h"
 #include "lib/trace/profiles/whole_file.h"
@@ -107,7 +107,7 @@ class Profile {
         if (reader.field() == 2) unit = reader.integer();
       }
       const std::string_view name = Text(type);
-      if (names.size() < 8) names.push_back(io::Quoted(name));
+      if (names.size() < 8) names.push_back(text::Quoted(name));
       if (Text(unit) == "bytes" && (name == "space" || name == "inuse_space")) {
         value_ = i;
         return absl::OkStatus();
@@ -317,7 +317,7 @@ bool IsHeapProfile(std::string_view beginning) {
 absl::StatusOr<Trace> ReadHeapProfile(io::ByteSource& source, const std::string& name,
                                       const ReadOptions& options) {
   absl::StatusOr<Trace> trace = ReadProfile(source, options);
-  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : text::AboutFile(name, trace.status());
 }
 
 }  // namespace tidepool::profiles

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_events.h"
 #include "lib/base/io/json_number.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/profiles/profiles.h"
 
 namespace tidepool::profiles {
@@ -103,7 +103,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     input_.SawToken();
     if (depth_ != 2 || count_ >= row_.size()) return Default();
     if (io::ParseWholeNumber({text, size}, &row_[count_++])) return true;
-    return Fail(absl::StrCat(io::Quoted({text, size}), ", expected a whole number"));
+    return Fail(absl::StrCat(text::Quoted({text, size}), ", expected a whole number"));
   }
   bool EndArray(rapidjson::SizeType /*elements*/) {
     input_.SawToken();
@@ -149,8 +149,8 @@ absl::StatusOr<Trace> ReadMemoryTimeline(io::ByteSource& source, const std::stri
   if (!status.ok()) return status;
   Trace trace = handler.timeline().Build();
   if (!trace.allocations.empty()) return trace;
-  return io::AboutFile(name, absl::InvalidArgumentError(
-                                 "no allocation, expected a memory timeline with at least one"));
+  return text::AboutFile(name, absl::InvalidArgumentError(
+                                   "no allocation, expected a memory timeline with at least one"));
 }
 
 }  // namespace tidepool::profiles

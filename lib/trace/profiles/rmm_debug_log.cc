@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/csv.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/profiles/profiles.h"
 #include "lib/trace/profiles/whole_file.h"
 
@@ -101,7 +101,7 @@ bool IsRmmDebugLog(std::string_view beginning) {
 absl::StatusOr<Trace> ReadRmmDebugLog(io::ByteSource& source, const std::string& name,
                                       const ReadOptions& /*options*/) {
   const absl::StatusOr<std::string> text = WholeFile(source);
-  if (!text.ok()) return io::AboutFile(name, text.status());
+  if (!text.ok()) return text::AboutFile(name, text.status());
   TraceBuilder builder(TraceFormat::kRmmDebugLog);
   builder.SetHistory(false);
   std::int64_t number = 0;
@@ -112,11 +112,11 @@ absl::StatusOr<Trace> ReadRmmDebugLog(io::ByteSource& source, const std::string&
     builder.SetThread(refusal.process);
     absl::Status status =
         builder.Failure(refusal.bytes, Hint::kResident, refusal.stream, refusal.time);
-    if (!status.ok()) return io::AboutFile(name, status);
+    if (!status.ok()) return text::AboutFile(name, status);
   }
   Trace trace = builder.Build();
   if (!trace.failures.empty()) return trace;
-  return io::AboutFile(
+  return text::AboutFile(
       name, absl::InvalidArgumentError("RMM's debug log without a refused request: it has no other "
                                        "requests. RMM's logging_resource_adaptor writes the CSV "
                                        "log that tidepool reads"));

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/capacity.h"
 #include "lib/base/io/csv.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/pytorch/pickle_input.h"
 #include "lib/trace/pytorch/pickle_opcodes.h"
 
@@ -580,7 +580,7 @@ class PickleMachine {
     std::int64_t integer = 0;
     if (!line.empty() && line.back() == 'L') line.remove_suffix(1);
     if (io::ParseInteger(line, &integer)) return PushInteger(integer);
-    return FailAtOpcode(absl::StrCat(io::Quoted(line), ", expected an integer of 64 bits"));
+    return FailAtOpcode(absl::StrCat(text::Quoted(line), ", expected an integer of 64 bits"));
   }
 
   bool Float() {
@@ -594,7 +594,7 @@ class PickleMachine {
     double number = 0;
     if (!TakeLine(&line)) return false;
     if (absl::SimpleAtod({line.data(), line.size()}, &number)) return PushFloat(number);
-    return FailAtOpcode(absl::StrCat(io::Quoted(line), ", expected a number"));
+    return FailAtOpcode(absl::StrCat(text::Quoted(line), ", expected a number"));
   }
 
   bool PushFloat(double number) {
@@ -900,7 +900,7 @@ class PickleMachine {
     std::int64_t parsed = 0;
     if (!TakeLine(&line)) return false;
     if (!io::ParseInteger(line, &parsed) || parsed < 0)
-      return FailAtOpcode(absl::StrCat(io::Quoted(line), ", expected a number"));
+      return FailAtOpcode(absl::StrCat(text::Quoted(line), ", expected a number"));
     *number = static_cast<std::uint64_t>(parsed);
     return true;
   }

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/utf8.h"
 
 namespace tidepool::pytorch {
 
@@ -66,7 +66,7 @@ void PickleWriter::Float(double number) {
 void PickleWriter::Text(std::string_view text) {
   const auto found = texts_.find(absl::string_view(text.data(), text.size()));
   if (found != texts_.end()) return Reference(found->second);
-  const std::string valid = io::ValidUtf8(text);
+  const std::string valid = text::ValidUtf8(text);
   Op(Opcode::kBinUnicode);
   Number(valid.size(), 4);
   buffer_ += valid;

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/pickle.h"
 #include "lib/trace/pytorch/pytorch_snapshot.h"
@@ -434,7 +434,7 @@ bool IsPickle(std::string_view beginning) { return beginning.substr(0, 1) == "\x
 absl::StatusOr<Trace> ReadPyTorchSnapshot(io::ByteSource& source, const std::string& name,
                                           const ReadOptions& options) {
   absl::StatusOr<Trace> trace = ReadSnapshot(source, options);
-  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : text::AboutFile(name, trace.status());
 }
 
 }  // namespace tidepool::pytorch

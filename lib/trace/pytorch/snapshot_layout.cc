@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/reserved_ranges.h"
 
@@ -51,7 +51,7 @@ class LayoutFinder {
     std::uint64_t end = 0;
     if (!Range(allocation, &begin, &end)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "id ", io::Quoted(trace_.allocation_ids[allocation]), ", expected an address"));
+          "id ", text::Quoted(trace_.allocation_ids[allocation]), ", expected an address"));
     }
     const std::size_t ranges = reserved_.Covering(begin, end);
     if (ranges == 0 || live_.Overlaps(begin, end)) {

@@ -22,9 +22,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/locks/thread.h"
+#include "lib/base/text/quote.h"
 #include "lib/trace/native/native_format.h"
 #include "lib/trace/recorder/record_encoder.h"
 #include "lib/trace/recorder/record_queue.h"
@@ -112,7 +112,7 @@ absl::Status CheckOptions(const RecorderOptions& options) {
         absl::StrCat("a buffer of ", options.buffer_bytes, " bytes, expected 4 KiB to 16 GiB"));
   }
   if (absl::EndsWith(options.path, ".gz")) {
-    return io::AboutFile(
+    return text::AboutFile(
         options.path,
         absl::InvalidArgumentError("a recording cannot be compressed: choose a name without .gz"));
   }

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::recorder {
 
@@ -20,9 +20,9 @@ namespace {
 // Returns the error of the last system call on a file.
 absl::Status SystemError(const std::string& path, const char* what) {
   const int error = errno;
-  return io::AboutFile(path, absl::Status(absl::ErrnoToStatusCode(error),
-                                          absl::StrCat(what, ": ", strerror(error),
-                                                       ", expected a path that can be written")));
+  return text::AboutFile(path, absl::Status(absl::ErrnoToStatusCode(error),
+                                            absl::StrCat(what, ": ", strerror(error),
+                                                         ", expected a path that can be written")));
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ absl::StatusOr<RecordingFile> RecordingFile::Create(const std::string& path) {
   RecordingFile file(path, descriptor);
   struct stat info = {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return io::AboutFile(path,
-                         absl::InvalidArgumentError("not a regular file, expected a regular file"));
+    return text::AboutFile(
+        path, absl::InvalidArgumentError("not a regular file, expected a regular file"));
   }
   return file;
 }

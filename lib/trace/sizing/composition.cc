@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/utf8.h"
 #include "tidepool/trace/frames.h"
 
 namespace tidepool {
@@ -28,7 +28,7 @@ bool IsControl(std::string_view sequence) {
 
 void AppendSafe(std::string_view text, std::string& line) {
   while (!text.empty()) {
-    const std::size_t length = io::Utf8Length(text);
+    const std::size_t length = text::Utf8Length(text);
     const char first = text[0];
     if (length == 0) {
       line += '?';

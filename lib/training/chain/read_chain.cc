@@ -15,7 +15,7 @@
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/chain/check_chain.h"
 #include "tidepool/training/chain.h"
 #include "tidepool/training/graph.h"
@@ -295,7 +295,7 @@ namespace tidepool {
 
 absl::StatusOr<Chain> ReadChain(const std::filesystem::path& path) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string(), "a chain");
-  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  if (!file.ok()) return text::AboutFile(path.string(), file.status());
   return chain::ReadChainFrom(*std::move(file), path.string());
 }
 

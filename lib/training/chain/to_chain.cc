@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/chain/chain_cuts.h"
 #include "lib/training/chain/graph_walk.h"
 #include "lib/training/chain/lasting_data.h"
@@ -215,7 +215,7 @@ absl::Status CheckOrder(const TaskGraph& graph) {
       was_backward = true;
     } else if (was_backward) {
       return absl::InvalidArgumentError(
-          absl::StrCat("task ", io::Quoted(task.name),
+          absl::StrCat("task ", text::Quoted(task.name),
                        " is of the forward phase and comes after a backward task, as where "
                        "gradients of micro-batches add up; a chain has each task of a layer once, "
                        "expected all forward tasks first, as in the graph of one micro-batch"));
@@ -239,7 +239,7 @@ absl::Status CheckOptions(const TaskGraph& graph, const std::vector<std::size_t>
   for (std::size_t i = 0; i < algorithms.size(); ++i) {
     if (algorithms[i] < graph.tasks[i].algorithms.size()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("algorithm ", algorithms[i], " of task ", io::Quoted(graph.tasks[i].name),
+        absl::StrCat("algorithm ", algorithms[i], " of task ", text::Quoted(graph.tasks[i].name),
                      ", expected 0 to ", graph.tasks[i].algorithms.size() - 1));
   }
   return CheckOrder(graph);

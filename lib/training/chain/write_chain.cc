@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/chain/check_chain.h"
 #include "tidepool/trace/output_file.h"
 #include "tidepool/training/chain.h"
@@ -146,7 +146,7 @@ std::string RotorChainJson(const Chain& chain) {
 
 absl::Status WriteChain(const Chain& chain, const std::filesystem::path& path) {
   if (absl::Status status = ValidateChain(chain); !status.ok()) {
-    return io::AboutFile(path.string(), status);
+    return text::AboutFile(path.string(), status);
   }
   return WriteFile(path.string(), [&](std::ostream& out) {
     out << ChainJson(chain);

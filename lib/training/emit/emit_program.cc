@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/emit/host_places.h"
 #include "lib/training/emit/kernel_calls.h"
 #include "lib/training/emit/looped_operations.h"
@@ -86,7 +86,7 @@ class Writer {
     for (const TaskGraph& graph : graphs_) {
       for (const GraphData& data : graph.data) {
         if (data.kind != DataKind::kInput || data.bytes % SamplesOf(graph) == 0) continue;
-        return absl::InvalidArgumentError(absl::StrCat("input ", io::Quoted(data.name), " has ",
+        return absl::InvalidArgumentError(absl::StrCat("input ", text::Quoted(data.name), " has ",
                                                        data.bytes, " bytes for ", graph.batch,
                                                        " samples, expected a multiple"));
       }

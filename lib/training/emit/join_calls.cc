@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/emit/image_shape.h"
 #include "lib/training/emit/kernel_calls.h"
 #include "lib/training/emit/task_calls.h"
@@ -98,7 +98,8 @@ class Joins final : public TaskCalls {
     });
     if (use != roles_.made_gradients.end()) return *use;
     if (placed_.graph.data[input].kind != DataKind::kInput) {
-      Fault(absl::StrCat("makes no gradient ", io::Quoted(name), ", expected one for each input"));
+      Fault(
+          absl::StrCat("makes no gradient ", text::Quoted(name), ", expected one for each input"));
     }
     return std::nullopt;
   }
@@ -157,7 +158,7 @@ class Joins final : public TaskCalls {
     for (const GraphTask& task : placed_.graph.tasks) {
       if (task.phase == TaskPhase::kForward && task.layer == task_.layer) return task.reads;
     }
-    Fault(absl::StrCat("has the layer ", io::Quoted(task_.layer),
+    Fault(absl::StrCat("has the layer ", text::Quoted(task_.layer),
                        " without a forward task, expected one"));
     return {};
   }

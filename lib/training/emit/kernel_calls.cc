@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/emit/task_calls.h"
 
 namespace tidepool::emit {
@@ -267,7 +267,7 @@ absl::Status UnknownOperation(const GraphTask& task) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(operation.name));
   }
   return AboutTask(
-      task, absl::StrCat("has the operation ", io::Quoted(task.operation), ", expected one of ",
+      task, absl::StrCat("has the operation ", text::Quoted(task.operation), ", expected one of ",
                          known, ", or callbacks in the place of kernels"));
 }
 

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::emit {
 namespace {
@@ -89,7 +89,7 @@ absl::Status FindInput(const TaskGraph& graph, Network& network) {
 }  // namespace
 
 absl::Status AboutTask(const GraphTask& task, const std::string& fault) {
-  return absl::InvalidArgumentError(absl::StrCat("task ", io::Quoted(task.name), " ", fault));
+  return absl::InvalidArgumentError(absl::StrCat("task ", text::Quoted(task.name), " ", fault));
 }
 
 absl::StatusOr<Network> FindNetwork(const TaskGraph& graph) {

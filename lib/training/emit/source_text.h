@@ -9,14 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 
 namespace tidepool::emit {
 
 // Returns a name as characters of a literal. Question marks are escaped too: until C++17 two of
 // them and another character are a trigraph, so `??/` would be a backslash.
 inline std::string SourceName(std::string_view name) {
-  return absl::StrReplaceAll(io::Escaped(name), {{"?", "\\?"}});
+  return absl::StrReplaceAll(text::Escaped(name), {{"?", "\\?"}});
 }
 
 inline std::string Literal(std::string_view text) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/check_graph.h"
 #include "lib/training/graph/family_at_batch.h"
 #include "lib/training/graph/task_fault.h"
@@ -15,7 +15,7 @@
 namespace tidepool::graph {
 namespace {
 
-using io::Quoted;
+using text::Quoted;
 using About = GraphFault::About;
 
 GraphFault OfFamily(std::string what) { return {About::kGraph, 0, std::move(what)}; }

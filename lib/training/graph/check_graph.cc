@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/quote.h"
+#include "lib/base/text/utf8.h"
 #include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_fault.h"
 #include "lib/training/graph/task_uses.h"
@@ -17,7 +17,7 @@
 namespace tidepool::graph {
 namespace {
 
-using io::Quoted;
+using text::Quoted;
 using About = GraphFault::About;
 using Fault = std::optional<GraphFault>;
 
@@ -191,10 +191,10 @@ std::optional<GraphFault> FindFault(const TaskGraph& graph) {
     return GraphFault{About::kGraph, 0,
                       absl::StrCat("a batch of ", graph.batch, ", expected 0 (unknown) or more")};
   }
-  if (!io::IsUtf8(graph.name)) {
+  if (!text::IsUtf8(graph.name)) {
     return GraphFault{About::kGraph, 0, "its name is not UTF-8, expected UTF-8"};
   }
-  if (!io::IsUtf8(graph.gpu)) {
+  if (!text::IsUtf8(graph.gpu)) {
     return GraphFault{About::kGraph, 0, "the name of its GPU is not UTF-8, expected UTF-8"};
   }
   const double link = graph.link_bytes_per_second;

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/layer_fields.h"
 
 namespace tidepool::graph {
@@ -46,14 +46,14 @@ std::optional<GraphFault> SetBatch(const GraphFamily& family, std::int64_t batch
     if (AtBatch(fixed, per_sample, batch, kMostDataBytes, &data.bytes)) continue;
     return GraphFault{
         GraphFault::About::kData, i,
-        absl::StrCat("data ", io::Quoted(data.name), " has ", fixed, " + ", per_sample, " x ",
+        absl::StrCat("data ", text::Quoted(data.name), " has ", fixed, " + ", per_sample, " x ",
                      batch, " bytes at batch ", batch, ", expected at most 2^50")};
   }
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     if (SetSamples(batch, graph.tasks[i].parameters)) continue;
     return GraphFault{
         GraphFault::About::kTask, i,
-        absl::StrCat("task ", io::Quoted(graph.tasks[i].name),
+        absl::StrCat("task ", text::Quoted(graph.tasks[i].name),
                      " has more than 2^40 samples at batch ", batch, ", expected at most 2^40")};
   }
   return std::nullopt;

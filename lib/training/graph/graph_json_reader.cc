@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/layer_fields.h"
 #include "lib/training/graph/parse_number.h"
 #include "tidepool/training/graph.h"
@@ -90,13 +90,13 @@ absl::StatusOr<LayerParameters> ToLayerParameters(const LayerNumbers& layer) {
     if (LayerParametersName(kind) != layer.kind) continue;
     for (const auto& [name, number] : layer.numbers) {
       if (SetField(name, number, kind)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the unknown key ", io::Quoted(name), " in ",
+      return absl::InvalidArgumentError(absl::StrCat("the unknown key ", text::Quoted(name), " in ",
                                                      layer.kind, " parameters, expected kind, ",
                                                      FieldNames(kind)));
     }
     return kind;
   }
-  return absl::InvalidArgumentError(absl::StrCat("kind of parameters is ", io::Quoted(layer.kind),
+  return absl::InvalidArgumentError(absl::StrCat("kind of parameters is ", text::Quoted(layer.kind),
                                                  ", expected one of ", LayerKinds()));
 }
 

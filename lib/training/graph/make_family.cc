@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/layer_fields.h"
 #include "tidepool/training/graph_family.h"
 
 namespace tidepool {
 namespace {
 
-using io::Quoted;
+using text::Quoted;
 
 absl::Status Unlike(const std::string& part, const TaskGraph& graph) {
   return absl::InvalidArgumentError(absl::StrCat(part, " of the graph at batch ", graph.batch,

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/csv.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/parse_number.h"
 #include "tidepool/training/graph.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using io::ByteSource;
 using io::CsvReader;
-using io::Quoted;
+using text::Quoted;
 
 class TimesReader {
  public:
@@ -60,10 +60,11 @@ absl::StatusOr<std::size_t> TimesReader::AlgorithmCalled(std::string_view name,
   std::string known;
   for (std::size_t i = 0; i < algorithms.size(); ++i) {
     if (algorithms[i].name == name) return i;
-    absl::StrAppend(&known, i == 0 ? "" : ", ", io::Escaped(algorithms[i].name));
+    absl::StrAppend(&known, i == 0 ? "" : ", ", text::Escaped(algorithms[i].name));
   }
-  return reader_.Error(absl::StrCat("task ", io::Quoted(graph_.tasks[task].name),
-                                    " has no algorithm ", io::Quoted(name), ", expected ", known));
+  return reader_.Error(absl::StrCat("task ", text::Quoted(graph_.tasks[task].name),
+                                    " has no algorithm ", text::Quoted(name), ", expected ",
+                                    known));
 }
 
 absl::Status TimesReader::ReadRow() {
@@ -71,7 +72,7 @@ absl::Status TimesReader::ReadRow() {
   const auto task = tasks_.find(absl::string_view(name.data(), name.size()));
   if (task == tasks_.end()) {
     return reader_.Error(
-        absl::StrCat("there is no task ", io::Quoted(name), ", expected a task of the graph"));
+        absl::StrCat("there is no task ", text::Quoted(name), ", expected a task of the graph"));
   }
   const absl::StatusOr<std::size_t> algorithm =
       AlgorithmCalled(reader_.field(reader_.Column("algorithm")), task->second);
@@ -80,12 +81,12 @@ absl::Status TimesReader::ReadRow() {
   Time time = {task->second, *algorithm, 0};
   if (!graph::ParseSeconds(text, &time.seconds)) {
     return reader_.Error(
-        absl::StrCat("seconds is ", io::Quoted(text), ", expected a number from 0 to 10^9"));
+        absl::StrCat("seconds is ", text::Quoted(text), ", expected a number from 0 to 10^9"));
   }
   const auto [before, is_new] =
       lines_.emplace(std::pair(time.task, time.algorithm), reader_.line());
   if (!is_new) {
-    return reader_.Error(absl::StrCat("a second time for task ", io::Quoted(name),
+    return reader_.Error(absl::StrCat("a second time for task ", text::Quoted(name),
                                       ", after that in line ", before->second, ", expected one"));
   }
   times_.push_back(time);
@@ -111,7 +112,7 @@ absl::Status TimesReader::Read() {
 absl::Status ReadTimesFrom(std::unique_ptr<io::ByteSource> source, const std::string& name,
                            TaskGraph& graph) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
-  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  if (!plain.ok()) return text::AboutFile(name, plain.status());
   return TimesReader(io::CsvReader(*std::move(plain), name), graph).Read();
 }
 
@@ -120,7 +121,7 @@ absl::Status ReadTimesFrom(std::unique_ptr<io::ByteSource> source, const std::st
 absl::Status ReadTimes(const std::filesystem::path& path, TaskGraph& graph) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file =
       io::OpenFile(path.string(), "a table of times");
-  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  if (!file.ok()) return text::AboutFile(path.string(), file.status());
   return ReadTimesFrom(*std::move(file), path.string(), graph);
 }
 

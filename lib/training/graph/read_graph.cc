@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/byte_source.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/check_graph.h"
 #include "lib/training/graph/graph_json_reader.h"
 #include "lib/training/graph/task_order.h"
@@ -40,7 +40,7 @@ class GraphFileReader {
 
  private:
   absl::Status ErrorAt(std::int64_t line, const std::string& what) const {
-    return io::AboutLine(name_, line, absl::InvalidArgumentError(what));
+    return text::AboutLine(name_, line, absl::InvalidArgumentError(what));
   }
   absl::Status ErrorOf(const GraphFault& fault) const;
   absl::Status ResolveNames();
@@ -79,8 +79,8 @@ absl::Status GraphFileReader::ResolveNames() {
         const std::size_t data = data_called[use];
         if (data == none) {
           return ErrorAt(file_.task_lines[i],
-                         absl::StrCat("task ", io::Quoted(task.name), ": there is no data ",
-                                      io::Quoted(file_.names[static_cast<std::uint32_t>(use)]),
+                         absl::StrCat("task ", text::Quoted(task.name), ": there is no data ",
+                                      text::Quoted(file_.names[static_cast<std::uint32_t>(use)]),
                                       ", expected a name from data"));
         }
         use = data;
@@ -112,7 +112,7 @@ absl::Status GraphFileReader::TakeCosts(GraphFamily& family) {
     for (TaskAlgorithm& algorithm : family.graph.tasks[i].algorithms) {
       if (!algorithm.micro_batches.empty()) {
         return ErrorAt(file_.task_lines[i],
-                       absl::StrCat("configuration ", io::Quoted(algorithm.name),
+                       absl::StrCat("configuration ", text::Quoted(algorithm.name),
                                     " in a graph at any batch, expected no micro_batches"));
       }
       costs.push_back(
@@ -157,7 +157,7 @@ absl::StatusOr<GraphOrFamily> ReadFrom(std::unique_ptr<io::ByteSource> source,
 absl::StatusOr<TaskGraph> OnlyGraph(absl::StatusOr<GraphOrFamily> read, const std::string& name) {
   if (!read.ok()) return read.status();
   if (auto* graph = std::get_if<TaskGraph>(&*read)) return std::move(*graph);
-  return io::AboutFile(
+  return text::AboutFile(
       name, absl::InvalidArgumentError("a graph at any batch, expected a graph of one batch"));
 }
 
@@ -166,7 +166,7 @@ absl::StatusOr<TaskGraph> OnlyGraph(absl::StatusOr<GraphOrFamily> read, const st
 absl::StatusOr<GraphOrFamily> ReadGraphOrFamily(const std::filesystem::path& path) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file =
       io::OpenFile(path.string(), "a task graph");
-  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  if (!file.ok()) return text::AboutFile(path.string(), file.status());
   return ReadFrom(*std::move(file), path.string());
 }
 

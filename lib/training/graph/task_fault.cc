@@ -3,19 +3,19 @@
 #include "lib/training/graph/task_fault.h"
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
-#include "lib/base/io/utf8.h"
+#include "lib/base/text/quote.h"
+#include "lib/base/text/utf8.h"
 #include "lib/training/graph/layer_fields.h"
 
 namespace tidepool::graph {
 namespace {
 
-using io::Quoted;
+using text::Quoted;
 
 std::string MicroBatchesFault(const TaskAlgorithm& algorithm, std::int64_t batch) {
   std::int64_t left = batch;
   for (const MicroBatch& part : algorithm.micro_batches) {
-    if (part.algorithm.empty() || !io::IsUtf8(part.algorithm)) {
+    if (part.algorithm.empty() || !text::IsUtf8(part.algorithm)) {
       return absl::StrCat("configuration ", Quoted(algorithm.name),
                           " has a micro-batch of algorithm ", Quoted(part.algorithm),
                           ", expected a name in UTF-8");
@@ -111,7 +111,7 @@ std::string RerunFault(const GraphTask& task) {
 
 std::string NameFault(const std::string& name, NameSet& others) {
   if (name.empty()) return "an empty name, expected a name";
-  if (!io::IsUtf8(name)) {
+  if (!text::IsUtf8(name)) {
     return absl::StrCat("the name ", Quoted(name), " is not UTF-8, expected UTF-8");
   }
   if (!others.insert(name).second) {
@@ -138,7 +138,7 @@ std::string LayerFault(const LayerParameters& parameters) {
 
 std::string TaskFault(const GraphTask& task, std::int64_t batch) {
   for (const std::string* text : {&task.layer, &task.operation}) {
-    if (!io::IsUtf8(*text)) {
+    if (!text::IsUtf8(*text)) {
       return absl::StrCat("the text ", Quoted(*text), " is not UTF-8, expected UTF-8");
     }
   }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/check_graph.h"
 #include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_uses.h"
@@ -91,12 +91,12 @@ absl::Status CycleError(const TaskGraph& graph, const ArrowLists& befores,
   std::string names;
   const std::size_t length = way.size() - seen_at[at];
   for (std::size_t i = 0; i < std::min(length, kMostNamed); ++i) {
-    absl::StrAppend(&names, io::Quoted(graph.tasks[way[way.size() - 1 - i]].name), ", ");
+    absl::StrAppend(&names, text::Quoted(graph.tasks[way[way.size() - 1 - i]].name), ", ");
   }
   if (length > kMostNamed) absl::StrAppend(&names, length - kMostNamed, " more, ");
   return absl::InvalidArgumentError(
       absl::StrCat("tasks that wait for each other in a circle: ", names, "and ",
-                   io::Quoted(graph.tasks[way.back()].name), " again, expected no cycle"));
+                   text::Quoted(graph.tasks[way.back()].name), " again, expected no cycle"));
 }
 
 }  // namespace

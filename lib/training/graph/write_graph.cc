@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/io/json_text.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/graph/layer_fields.h"
 #include "tidepool/trace/output_file.h"
 #include "tidepool/training/graph.h"
@@ -199,7 +199,7 @@ std::string FamilyJson(const GraphFamily& family) { return graph::JsonOf(family.
 
 absl::Status WriteGraph(const TaskGraph& graph, const std::filesystem::path& path) {
   if (absl::Status status = ValidateGraph(graph); !status.ok()) {
-    return io::AboutFile(path.string(), status);
+    return text::AboutFile(path.string(), status);
   }
   return WriteJson(GraphJson(graph), path);
 }
@@ -209,7 +209,7 @@ absl::Status WriteFamily(const GraphFamily& family, const std::filesystem::path&
   if (status.ok() && family.batches.empty()) {
     status = absl::InvalidArgumentError("a family without a table, expected one of TabulateCosts");
   }
-  if (!status.ok()) return io::AboutFile(path.string(), status);
+  if (!status.ok()) return text::AboutFile(path.string(), status);
   return WriteJson(FamilyJson(family), path);
 }
 

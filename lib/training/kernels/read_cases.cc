@@ -14,7 +14,7 @@
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "tidepool/training/kernel_table.h"
 
 namespace tidepool::kernels {
@@ -173,7 +173,7 @@ absl::Status Lists::WrongRow(const JsonValue& row, std::string_view expected) co
        return absl::OkStatus();
      })
       .IgnoreError();
-  return row.Error(absl::StrCat(name_, " has the row [", io::Escaped(shown.substr(0, kLongest)),
+  return row.Error(absl::StrCat(name_, " has the row [", text::Escaped(shown.substr(0, kLongest)),
                                 "], expected ", std::string(expected)));
 }
 
@@ -319,7 +319,7 @@ absl::StatusOr<std::vector<WorkspaceCase>> ReadFrom(std::unique_ptr<io::ByteSour
   absl::StatusOr<std::vector<WorkspaceCase>> cases =
       io::ReadJson(std::move(source), name, {"a list of cases"}, ReadRoot);
   if (!cases.ok() || !cases->empty()) return cases;
-  return io::AboutFile(name, absl::InvalidArgumentError("no cases, expected one or more"));
+  return text::AboutFile(name, absl::InvalidArgumentError("no cases, expected one or more"));
 }
 
 }  // namespace
@@ -356,7 +356,7 @@ absl::Status ValidateWorkspaceCase(const WorkspaceCase& question) {
 absl::StatusOr<std::vector<WorkspaceCase>> ReadWorkspaceCases(const std::filesystem::path& path) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file =
       io::OpenFile(path.string(), "a list of cases");
-  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  if (!file.ok()) return text::AboutFile(path.string(), file.status());
   return kernels::ReadFrom(*std::move(file), path.string());
 }
 

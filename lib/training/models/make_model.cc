@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/models/networks.h"
 #include "tidepool/training/model_zoo.h"
 
@@ -158,7 +158,7 @@ absl::StatusOr<KnownNetwork> FindNetwork(std::string_view name) {
     const bool is_alias = !network.alias.empty() && plain == Plain(network.alias);
     if (plain == Plain(network.name) || is_alias) return network;
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown model ", io::Quoted(name),
+  return absl::InvalidArgumentError(absl::StrCat("unknown model ", text::Quoted(name),
                                                  ", expected one of ",
                                                  absl::StrJoin(KnownModels(), ", ")));
 }
@@ -171,7 +171,7 @@ absl::StatusOr<GpuRates> FindGpu(std::string_view name) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", gpu.name);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown GPU ", io::Quoted(name), ", expected one of ", known));
+      absl::StrCat("unknown GPU ", text::Quoted(name), ", expected one of ", known));
 }
 
 absl::StatusOr<GpuRates> CheckRates(const GpuRates& rates) {
@@ -183,7 +183,7 @@ absl::StatusOr<GpuRates> CheckRates(const GpuRates& rates) {
     return rates;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("GPU ", io::Quoted(rates.name), ": ", rates.flops_per_second, " FLOP/s, ",
+      absl::StrCat("GPU ", text::Quoted(rates.name), ": ", rates.flops_per_second, " FLOP/s, ",
                    rates.bytes_per_second, " bytes/s, ", rates.launch_seconds,
                    " s a launch, a link of ", rates.link_bytes_per_second,
                    " bytes/s, expected finite rates above 0, and a launch and a "

@@ -7,7 +7,7 @@
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
@@ -60,12 +60,12 @@ absl::StatusOr<GpuRates> ReadRoot(const JsonValue& root) {
 absl::StatusOr<GpuRates> ReadGpu(const std::filesystem::path& path) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file =
       io::OpenFile(path.string(), "a GPU's file");
-  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  if (!file.ok()) return text::AboutFile(path.string(), file.status());
   const absl::StatusOr<std::string> start = io::Peek(*file, kMostGpuFileBytes + 1);
-  if (!start.ok()) return io::AboutFile(path.string(), start.status());
+  if (!start.ok()) return text::AboutFile(path.string(), start.status());
   if (start->size() > kMostGpuFileBytes) {
-    return io::AboutFile(path.string(),
-                         absl::InvalidArgumentError("more than 64 KiB, expected a GPU's file"));
+    return text::AboutFile(path.string(),
+                           absl::InvalidArgumentError("more than 64 KiB, expected a GPU's file"));
   }
   return io::ReadJson(*std::move(file), path.string(), {"a GPU's file", io::Knows<kGpu>}, ReadRoot);
 }

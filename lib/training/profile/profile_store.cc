@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/profile/sqlite.h"
 #include "tidepool/training/task_profile.h"
 
@@ -191,8 +191,8 @@ class SqliteStore final : public ProfileStore {
   absl::StatusOr<std::int64_t> Merge(const std::filesystem::path& path) override {
     // SQLite would create a missing file.
     if (std::error_code error; !std::filesystem::exists(path, error)) {
-      return io::AboutFile(path.string(),
-                           absl::InvalidArgumentError("no such file, expected a profile"));
+      return text::AboutFile(path.string(),
+                             absl::InvalidArgumentError("no such file, expected a profile"));
     }
     SqliteStore other(path.string());
     if (absl::Status status = other.Open(kLongestWait); !status.ok()) return status;
@@ -283,7 +283,7 @@ class SqliteStore final : public ProfileStore {
   }
 
   absl::Status About(const absl::Status& status) const {
-    return status.ok() ? status : io::AboutFile(name_, status);
+    return status.ok() ? status : text::AboutFile(name_, status);
   }
 
   std::string name_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/base/text/sizes.h"
 
 namespace tidepool::simulate {
@@ -26,7 +26,7 @@ std::string DeviceMemory::Account() const {
   const char* before = ": ";
   for (std::size_t i = 0; i < std::min(holders.size(), kMostNamed); ++i) {
     const GraphData& data = graph_.data[holders[i]];
-    absl::StrAppend(&text, before, io::Quoted(data.name), " ", text::Size(Rounded(data.bytes)));
+    absl::StrAppend(&text, before, text::Quoted(data.name), " ", text::Size(Rounded(data.bytes)));
     before = ", ";
   }
   if (holders.size() > kMostNamed) text += ", ...";

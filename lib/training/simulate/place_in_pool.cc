@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/blocks/geometry.h"
 #include "lib/training/schedule/check/check_pool.h"
@@ -223,15 +223,16 @@ class PoolPlacing {
 
 absl::Status PoolPlacing::NoRoomError(std::int64_t bytes) const {
   const ScheduleStep& step = schedule_.steps[at_];
-  const std::string purpose = step.kind == StepKind::kRun
-                                  ? "its workspace"
-                                  : absl::StrCat("data ", io::Quoted(graph_.data[step.index].name));
+  const std::string purpose =
+      step.kind == StepKind::kRun
+          ? "its workspace"
+          : absl::StrCat("data ", text::Quoted(graph_.data[step.index].name));
   std::size_t next = at_;
   while (next < schedule_.steps.size() && schedule_.steps[next].kind != StepKind::kRun) ++next;
   const std::string task =
       next == schedule_.steps.size()
           ? "after the last task"
-          : absl::StrCat("at task ", io::Quoted(graph_.tasks[schedule_.steps[next].index].name));
+          : absl::StrCat("at task ", text::Quoted(graph_.tasks[schedule_.steps[next].index].name));
   const std::string where =
       plan_ == nullptr
           ? ""
@@ -265,7 +266,7 @@ absl::StatusOr<std::vector<bool>> StaysOf(const TaskGraph& graph, const Schedule
     if (data.bytes > left) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the host's memory of ", text::ExactSize(host_bytes),
-                       " has no room for data ", io::Quoted(data.name), " at home there"));
+                       " has no room for data ", text::Quoted(data.name), " at home there"));
     }
     left -= rooms[i] = data.bytes;
   }

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_text.h"
 #include "lib/base/io/microseconds.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "tidepool/trace/output_file.h"
 #include "tidepool/training/timeline.h"
 

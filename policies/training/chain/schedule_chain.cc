@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/chain/graph_walk.h"
 #include "policies/training/chain/recompute_model.h"
 #include "policies/training/chain/schedule_chains.h"
@@ -104,7 +104,7 @@ absl::Status GraphScheduler::AddRuns(std::size_t number) {
     for (std::size_t i = part.forward_begin; has_run[step.index] && i < part.forward_end; ++i) {
       const GraphTask& task = graph_.tasks[i];
       if (task.may_rerun || chain::IsLeftOut(task, made.resident)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("task ", io::Quoted(graph_.tasks[i].name),
+      return absl::InvalidArgumentError(absl::StrCat("task ", text::Quoted(graph_.tasks[i].name),
                                                      " may not run again, expected one run of F_",
                                                      step.index));
     }
@@ -254,7 +254,7 @@ absl::Status CheckGraph(const TaskGraph& graph, std::int64_t granule) {
   }
   for (const GraphData& data : graph.data) {
     if (!chain::IsResident(data) || data.before != DataHome::kHost) continue;
-    return absl::InvalidArgumentError(absl::StrCat(io::Quoted(data.name),
+    return absl::InvalidArgumentError(absl::StrCat(text::Quoted(data.name),
                                                    " is at home on the host, expected weights and "
                                                    "their states on the device"));
   }

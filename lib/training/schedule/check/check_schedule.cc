@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/schedule/check/check_steps.h"
 #include "lib/training/schedule/check/device_check.h"
 #include "lib/training/schedule/steps/check_numbers.h"
@@ -19,7 +19,7 @@ absl::Status CheckGraph(const TaskGraph& graph, const Schedule& schedule) {
   if (schedule.fingerprint == own) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the schedule is one of a graph with the fingerprint ", absl::Hex(schedule.fingerprint),
-      ", expected one of ", io::Quoted(graph.name), ", ", absl::Hex(own)));
+      ", expected one of ", text::Quoted(graph.name), ", ", absl::Hex(own)));
 }
 
 absl::Status CheckPoolHeader(const Schedule& schedule) {

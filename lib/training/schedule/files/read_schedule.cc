@@ -16,7 +16,7 @@
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "lib/training/schedule/check/check_steps.h"
 #include "lib/training/schedule/files/step_columns.h"
 #include "tidepool/training/schedule_file.h"
@@ -352,7 +352,7 @@ absl::StatusOr<ScheduleFile> ReadScheduleFrom(std::unique_ptr<io::ByteSource> so
   file->source = name;
   if (!file->machine.has_value()) return file;
   const absl::Status status = ValidateMachine(*file->machine);
-  if (!status.ok()) return io::AboutFile(name, status);
+  if (!status.ok()) return text::AboutFile(name, status);
   return file;
 }
 
@@ -360,7 +360,7 @@ absl::StatusOr<ScheduleFile> ReadScheduleFrom(std::unique_ptr<io::ByteSource> so
 
 absl::StatusOr<ScheduleFile> ReadSchedule(const std::filesystem::path& path) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string(), "a schedule");
-  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  if (!file.ok()) return text::AboutFile(path.string(), file.status());
   return ReadScheduleFrom(*std::move(file), path.string());
 }
 
@@ -372,15 +372,15 @@ absl::Status ValidateScheduleFile(absl::Span<const TaskGraph> graphs, const Sche
   std::size_t at = 0;
   absl::Status status = schedule::CheckSchedule(graphs, file.schedule, &at);
   if (!status.ok()) {
-    return io::AboutLine(file.source, at < file.step_lines.size() ? file.step_lines[at] : 0,
-                         status);
+    return text::AboutLine(file.source, at < file.step_lines.size() ? file.step_lines[at] : 0,
+                           status);
   }
   if (!file.machine.has_value() || file.schedule.devices <= file.machine->devices.size()) {
     return status;
   }
-  return io::AboutFile(file.source, absl::InvalidArgumentError(absl::StrCat(
-                                        file.schedule.devices, " devices, expected at most the ",
-                                        file.machine->devices.size(), " of the machine")));
+  return text::AboutFile(file.source, absl::InvalidArgumentError(absl::StrCat(
+                                          file.schedule.devices, " devices, expected at most the ",
+                                          file.machine->devices.size(), " of the machine")));
 }
 
 }  // namespace tidepool

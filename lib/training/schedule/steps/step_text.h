@@ -8,16 +8,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/io/quote.h"
+#include "lib/base/text/quote.h"
 #include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 
 inline std::string TaskName(const TaskGraph& graph, std::size_t task) {
-  return io::Quoted(graph.tasks[task].name);
+  return text::Quoted(graph.tasks[task].name);
 }
 inline std::string DataName(const TaskGraph& graph, std::size_t data) {
-  return io::Quoted(graph.data[data].name);
+  return text::Quoted(graph.data[data].name);
 }
 
 // Returns "step 3, run 'conv'", "step 4, offload 'map'" or "step 5, synchronize". The kind and the

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8: texts from files may hold any bytes, but some formats hold only Unicode.
-#ifndef TIDEPOOL_LIB_BASE_IO_UTF8_H_
-#define TIDEPOOL_LIB_BASE_IO_UTF8_H_
+#ifndef TIDEPOOL_LIB_BASE_TEXT_UTF8_H_
+#define TIDEPOOL_LIB_BASE_TEXT_UTF8_H_
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace tidepool::io {
+namespace tidepool::text {
 
 // Returns the length in bytes of the first character of `text`, or 0 if it does not begin with
 // valid UTF-8.
@@ -51,6 +51,6 @@ inline std::string ValidUtf8(std::string_view text) {
   return valid;
 }
 
-}  // namespace tidepool::io
+}  // namespace tidepool::text
 
-#endif  // TIDEPOOL_LIB_BASE_IO_UTF8_H_
+#endif  // TIDEPOOL_LIB_BASE_TEXT_UTF8_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors about files: their position, and quotes on one line, of bounded length.
-#ifndef TIDEPOOL_LIB_BASE_IO_QUOTE_H_
-#define TIDEPOOL_LIB_BASE_IO_QUOTE_H_
+#ifndef TIDEPOOL_LIB_BASE_TEXT_QUOTE_H_
+#define TIDEPOOL_LIB_BASE_TEXT_QUOTE_H_
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::io {
+namespace tidepool::text {
 
 inline std::string Escaped(std::string_view text) {
   return absl::CHexEscape({text.data(), text.size()});
@@ -43,6 +43,6 @@ inline absl::Status AboutLine(std::string_view name, std::int64_t line,
                       absl::StrCat(FileName(name), ":", line, ": ", status.message()));
 }
 
-}  // namespace tidepool::io
+}  // namespace tidepool::text
 
-#endif  // TIDEPOOL_LIB_BASE_IO_QUOTE_H_
+#endif  // TIDEPOOL_LIB_BASE_TEXT_QUOTE_H_
