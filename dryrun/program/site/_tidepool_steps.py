@@ -15,7 +15,7 @@ import _tidepool_lines as lines
 from _tidepool_tensors import parts_of
 
 MOST_NOTES = 200_000  # of operators of a step: of more, neighbours are joined, to half as many at most
-BEGIN = 4  # of position and time in the notes of an operator, before those of its end
+LAYER, BEGIN = 2, 4  # in the notes of an operator: the layer, and position and time, before those of its end
 LARGEST = "-largest"  # of the file of the step that takes most memory
 # Operators with zeros for one of these numbers draw no random numbers.
 PROBABILITIES = ("dropout_p", "dropout", "p")
@@ -37,7 +37,7 @@ class Steps:
         self.recording = recording
         self.path = path
         self.mode = None
-        self.layers = Layers(torch)
+        self.layers = Layers(torch, self.tell_models_apart)
         self.gradients = {}  # of the step: address and name
         self.optimizers = weakref.WeakSet()
         self.is_in_step = 0  # calls of `step` of optimizers
@@ -97,6 +97,11 @@ class Steps:
                 "optimizers": sorted(type(optimizer).__name__ for optimizer in self.optimizers),
                 "models": self.layers.models()}
 
+    def tell_models_apart(self, title):
+        """Lets the layers of the operators so far begin with the title of their model, since another one has been called."""
+        if self.mode is not None:
+            self.mode.operators = [(*note[:LAYER], self.layers.titled(title, note[LAYER]), *note[LAYER + 1:]) for note in self.mode.operators]
+
     def has_new_peak(self):
         """Returns whether the peak of live memory has risen since the last call."""
         before, self.peak = self.peak, max(self.peak, self.recording.peak_bytes(self.mode.device))
@@ -153,14 +158,17 @@ def clocks_of(torch):
 
 class Layers:
     """The modules of the program: where each operator belongs. A gradient belongs to the place of its operator, by the
-    sequence numbers of autograd. Hooks of modules would change compiled code, so the stack tells which module runs."""
+    sequence numbers of autograd. Hooks of modules would change compiled code, so the stack tells which module runs. Of several models
+    the names of modules and parameters begin with that of the class; `tell_models_apart` gets the title of the first one at the second."""
 
-    def __init__(self, torch):
+    def __init__(self, torch, tell_models_apart=lambda title: None):
         self.torch = torch
         self.call = torch.nn.Module._call_impl.__code__
-        self.roots = weakref.WeakSet()  # outermost modules that were called
+        self.tell_models_apart = tell_models_apart
+        self.titles = weakref.WeakKeyDictionary()  # of outermost modules that were called
+        self.has_titles = False
         self.paths = {}  # by the identity of a module
-        self.names = {}  # by the identity of a parameter
+        self.names, self.unnamed = {}, {}  # by the identity of a parameter
         self.of_sequence = {}
         self.places = {}  # one object for all operators of a place
 
@@ -168,33 +176,68 @@ class Layers:
         self.of_sequence = {}
 
     def _add(self, root):
-        self.roots.add(root)
+        inside = {id(module) for module in root.modules()}
+        for other in [other for other in self.titles if id(other) in inside]:  # it was called alone before
+            del self.titles[other]
+        self.titles[root] = self._free_title(type(root).__name__)
+        models = self._models()
+        if len(models) > 1 and not self.has_titles:
+            self.has_titles = True
+            self._tell_apart(models[0])
+        self._name(root)
+
+    def _free_title(self, title):
+        """Returns a title that no other model has."""
+        while title in self.titles.values():
+            title += "'"
+        return title
+
+    def _tell_apart(self, first):
+        """Lets all names begin with the titles of models. So far there was the first one."""
+        title = self.titles[first]
+        self.paths = {key: self.titled(title, path) for key, path in self.paths.items()}
+        self.names = {key: self.titled(title, name) for key, name in self.names.items()}
+        self.of_sequence = {number: (self.titled(title, layer), line) for number, (layer, line) in self.of_sequence.items()}
+        self.tell_models_apart(title)
+
+    def _name(self, root):
         for path, module in root.named_modules():
-            self.paths.setdefault(id(module), path or type(root).__name__)
+            self.paths[id(module)] = self._path(root, path) or self.titles[root]
         for name, parameter in root.named_parameters():
-            self.names.setdefault(id(parameter), name)
+            self.names[id(parameter)] = self._path(root, name)
+
+    def _path(self, root, path):
+        return self.titled(self.titles[root], path) if self.has_titles and has_weights(root) else path
+
+    def titled(self, title, layer):
+        """Returns a layer below its model; that of no module, or of one without weights, as it is."""
+        return layer if layer in ("", *self.titles.values()) else f"{title}.{layer}"
 
     def name_of(self, parameter):
-        return self.names.setdefault(id(parameter), f"parameter{len(self.names)}")
+        return self.names.get(id(parameter)) or self.unnamed.setdefault(id(parameter), f"parameter{len(self.unnamed)}")
+
+    def _models(self):
+        return [root for root in self.titles if has_weights(root)]
 
     def models(self):
-        return sorted(type(root).__name__ for root in self.roots if any(True for _ in root.parameters()))
+        return sorted(type(root).__name__ for root in self._models())
 
     def weights(self):
-        return self._addresses(root.named_parameters() for root in self.roots)
+        return self._addresses("named_parameters")
 
     def buffers(self):
-        return self._addresses(root.named_buffers() for root in self.roots)
+        return self._addresses("named_buffers")
 
-    def _addresses(self, named):
-        return {address: own for tensors in named for name, tensor in tensors for address, own in addresses_of(self.torch, tensor, name).items()}
+    def _addresses(self, kind):
+        return {address: own for root in self.titles for name, tensor in getattr(root, kind)()
+                for address, own in addresses_of(self.torch, tensor, self._path(root, name)).items()}
 
     def run_again(self, paths):
         """Lets modules keep their input alone, and run again in the backward pass."""
         from torch.utils.checkpoint import checkpoint
-        for root in self.roots:
+        for root in self.titles:
             for path, module in root.named_modules():
-                if path in paths:
+                if self._path(root, path) in paths:
                     module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
 
     def place(self, is_backward):
@@ -226,6 +269,10 @@ class Layers:
             known = next(module for module in modules if id(module) in self.paths)
             self.paths[id(modules[0])] = self.paths[id(known)]
         return self.paths[id(modules[0])], line
+
+
+def has_weights(module):
+    return any(True for _ in module.parameters())
 
 
 def leave_alone(torch, function):

@@ -3,6 +3,7 @@
 #include "lib/training/chain/graph_walk.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_uses.h"
@@ -92,6 +93,18 @@ GraphWalk WalkGraph(const TaskGraph& graph, const std::vector<std::size_t>& algo
     walk.gradients_after.push_back(sums.gradients);
   }
   return walk;
+}
+
+std::vector<std::int64_t> NeededBytesBefore(const TaskGraph& graph, const GraphWalk& walk) {
+  std::vector<std::int64_t> bytes(walk.forward_tasks + 1);
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    const DataUses& uses = walk.uses[data];
+    const bool is_needed = uses.writer < walk.forward_tasks && uses.first_backward != kNoTask;
+    if (!is_needed || IsResident(graph.data[data])) continue;
+    bytes[uses.writer + 1] += graph.data[data].bytes;
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return bytes;
 }
 
 }  // namespace tidepool::chain

@@ -45,6 +45,9 @@ bool IsLeftOut(const GraphTask& task, const std::vector<bool>& resident);
 // uses).
 GraphWalk WalkGraph(const TaskGraph& graph, const std::vector<std::size_t>& algorithms);
 
+// Returns, by forward task, the bytes that the tasks before it write and backward tasks need.
+std::vector<std::int64_t> NeededBytesBefore(const TaskGraph& graph, const GraphWalk& walk);
+
 }  // namespace tidepool::chain
 
 #endif  // TIDEPOOL_LIB_TRAINING_CHAIN_GRAPH_WALK_H_

@@ -80,6 +80,21 @@ void MakeResident(GraphData& data) {
   data.before = data.after = DataHome::kDevice;
 }
 
+TaskGraph WithLongLivedData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                            std::int64_t part) {
+  const GraphWalk walk = WalkGraph(graph, algorithms);
+  const std::vector<std::int64_t> before = NeededBytesBefore(graph, walk);
+  TaskGraph seen = graph;
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    const DataUses& uses = walk.uses[data];
+    if (IsResident(graph.data[data]) || uses.writer >= walk.forward_tasks) continue;
+    if (uses.last_forward_update != kNoTask) continue;
+    const std::int64_t meanwhile = before[uses.last_forward] - before[uses.writer + 1];
+    if (meanwhile > 0 && meanwhile >= before.back() / part) MakeResident(seen.data[data]);
+  }
+  return seen;
+}
+
 TaskGraph WithLastingData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms) {
   const LastingData lasting(graph, algorithms);
   TaskGraph seen = graph;

@@ -4,6 +4,7 @@
 #define TIDEPOOL_LIB_TRAINING_CHAIN_LASTING_DATA_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tidepool/training/graph.h"
@@ -20,6 +21,15 @@ void MakeResident(GraphData& data);
 // end of the iteration, as the gradient of the loss. `graph` is valid, and `algorithms` has one for
 // each task. O((tasks + data) log tasks + uses).
 TaskGraph WithLastingData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms);
+
+// Returns the graph with long-lived data resident: forward tasks write at least a `part`-th of all
+// bytes that backward tasks need while such a datum waits for its last forward use. It may be
+// large: the result of an encoder that each block of a decoder reads, features that a later network
+// joins, and what the program holds until the forward tasks end, as autocast its copies of weights.
+// Data that forward tasks update is not: a second run of its writer would undo that. `graph` is
+// valid, and `algorithms` has one for each task. O(tasks + data + uses).
+TaskGraph WithLongLivedData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                            std::int64_t part);
 
 }  // namespace tidepool::chain
 

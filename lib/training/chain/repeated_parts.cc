@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
-#include <numeric>
 
 #include "lib/training/chain/lasting_data.h"
 #include "lib/training/graph/task_uses.h"
@@ -89,19 +88,6 @@ std::vector<std::size_t> ResultsOfOneRun(const TaskGraph& seen, const Part& part
 bool IsHeld(const TaskGraph& graph, const GraphWalk& walk, const Cut& cut) {
   return cut.separator == kNoTask || (walk.uses[cut.separator].first_backward != kNoTask &&
                                       !ExistsAfter(graph.data[cut.separator]));
-}
-
-// Returns, by forward task, the bytes that the tasks before it write and backward tasks need.
-std::vector<std::int64_t> NeededBytesBefore(const TaskGraph& graph, const GraphWalk& walk) {
-  std::vector<std::int64_t> bytes(walk.forward_tasks + 1);
-  for (std::size_t data = 0; data < graph.data.size(); ++data) {
-    const DataUses& uses = walk.uses[data];
-    const bool is_needed = uses.writer < walk.forward_tasks && uses.first_backward != kNoTask;
-    if (!is_needed || IsResident(graph.data[data])) continue;
-    bytes[uses.writer + 1] += graph.data[data].bytes;
-  }
-  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
-  return bytes;
 }
 
 // Returns, by cut, the first forward task of the next one that is held.

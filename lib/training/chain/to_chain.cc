@@ -19,6 +19,9 @@ namespace {
 using Part = GraphChain::Part;
 using Sizes = std::vector<std::int64_t>;
 
+// Of the forward tasks: data that waits less long than a part is no long-lived data.
+constexpr std::int64_t kMostParts = 64;
+
 std::vector<Part> PartsBetween(const std::vector<Cut>& cuts, const GraphWalk& walk,
                                std::size_t tasks) {
   std::vector<Part> parts;
@@ -197,7 +200,8 @@ GraphChain ChainMaker::Make() {
 }
 
 // Returns the chain of a graph that may run parts again.
-GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>& algorithms) {
+GraphChain MakeRepeatable(const TaskGraph& graph, const std::vector<std::size_t>& algorithms) {
+  TaskGraph seen = WithLastingData(graph, algorithms);
   LetGradientsCome(seen);
   GraphChain made;
   // Data that stays allows more cuts.
@@ -206,6 +210,33 @@ GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>&
     made = ChainMaker(seen, algorithms, true).Make();
   } while (KeepInputs(made, seen) || KeepResultsOfOneRun(made, seen));
   return made;
+}
+
+// Returns the most bytes of an iteration in which each part that may run again keeps its output
+// alone until it does.
+std::int64_t BytesWithReruns(const GraphChain& made) {
+  const Chain& chain = made.chain;
+  std::int64_t kept = 0;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const bool is_kept =
+        i > 0 && std::binary_search(chain.runs_once.begin(), chain.runs_once.end(), i - 1);
+    kept += is_kept ? chain.x[i] : chain.output[i];
+    const std::int64_t backward = chain.y[i] + chain.y[i + 1] + chain.backward_extra[i];
+    most = std::max(most, kept + chain.x[i + 1] + std::max(chain.forward_extra[i], backward));
+  }
+  return most + made.resident_bytes;
+}
+
+// Returns the chain that needs least memory, of those with the long-lived data resident or not.
+GraphChain MakeForRecomputation(const TaskGraph& graph,
+                                const std::vector<std::size_t>& algorithms) {
+  GraphChain best = MakeRepeatable(graph, algorithms);
+  for (std::int64_t part = 2; part <= kMostParts; part *= 2) {
+    GraphChain made = MakeRepeatable(WithLongLivedData(graph, algorithms, part), algorithms);
+    if (BytesWithReruns(made) < BytesWithReruns(best)) best = std::move(made);
+  }
+  return best;
 }
 
 absl::Status CheckOrder(const TaskGraph& graph) {
@@ -258,9 +289,10 @@ absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph, const ChainOptions& o
   if (absl::Status status = chain::CheckOptions(graph, algorithms, link); !status.ok()) {
     return status;
   }
-  TaskGraph seen = chain::WithLastingData(graph, algorithms);
-  GraphChain made = options.recomputation ? chain::MakeForRecomputation(seen, algorithms)
-                                          : chain::ChainMaker(seen, algorithms, false).Make();
+  GraphChain made =
+      options.recomputation
+          ? chain::MakeForRecomputation(graph, algorithms)
+          : chain::ChainMaker(chain::WithLastingData(graph, algorithms), algorithms, false).Make();
   made.chain.link_bytes_per_second = link;
   made.chain.memory_bytes = options.memory_bytes - made.resident_bytes;
   if (made.chain.memory_bytes >= 0) return made;

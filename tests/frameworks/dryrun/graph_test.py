@@ -287,6 +287,31 @@ class GraphTest(unittest.TestCase):
         found, _ = self.answer("mlp", "--steps", "2", options=("--steps", "0"))
         self.assertEqual(found["graph"]["step"], 2)
 
+    # The second model is called when operators of the first one have been noted. A part of a model that is called alone is no model of its own.
+    def test_names_tell_several_models_apart(self):
+        layers = ("import torch\nclass Generator(torch.nn.Sequential): pass\nclass Critic(torch.nn.Sequential): pass\n"
+                  "def layers(kind): return kind(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 512)).cuda()\n"
+                  "generator, critic = layers(Generator), layers(Critic)\nx = torch.ones(256, 512).cuda()\n")
+        adversarial = ("optimizers = [torch.optim.Adam(model.parameters()) for model in (critic, generator)]\n"
+                       "while True:\n    critic(generator(x).detach()).mean().backward()\n    optimizers[0].step()\n"
+                       "    critic(generator(x)).mean().neg().backward()\n    optimizers[1].step()\n    critic.zero_grad(); generator.zero_grad()\n")
+        single = "optimizer = torch.optim.Adam(critic.parameters())\nwhile True:\n    critic[0](x); critic(x).mean().backward()\n    optimizer.step()\n"
+        weights = [f"{layer}.{kind}" for layer in (0, 2) for kind in ("bias", "weight")]
+        for lines, steps, titles in ((adversarial, "2", ["Critic.", "Generator."]), (single, "3", [""])):
+            path = self.folder / "program.py"
+            path.write_text(layers + lines)
+            done = self.run_program("--steps", steps, command=(PYTHON, str(path)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = json.loads(done.stdout)["graph"]
+            self.assertEqual([note for note in found["notes"] if "models" in note], ["the step runs 2 models: Critic, Generator"] if titles[1:] else [])
+            with gzip.open(self.file) as file:
+                made = json.loads(file.read())
+            named = {kind: sorted(datum["name"] for datum in made["data"] if datum["kind"] == kind) for kind in ("weight", "optimizer-state")}
+            self.assertEqual([name for name in named["weight"] if any(name.startswith(title) for title in titles)],
+                             [title + weight for title in titles for weight in weights])
+            self.assertEqual({name.rpartition(".")[0] for name in named["optimizer-state"]} - {title + weight for title in titles for weight in weights}, set())
+            self.assertEqual({task["layer"] for task in made["tasks"] if "layer" in task}, {f"{title}{layer}" for title in titles for layer in range(3)})
+
     def test_operators_of_the_host_are_no_part_of_a_step(self):
         path = self.folder / "program.py"
         path.write_text("import itertools, torch\nweight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\noptimizer = torch.optim.SGD([weight])\n"

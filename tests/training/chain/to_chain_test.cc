@@ -381,9 +381,65 @@ TEST(ToChain, CutsBesideSmallDataThatLasts) {
     EXPECT_EQ(made.parts, expected.parts);
     EXPECT_EQ(made.chain.x, expected.chain.x);
     EXPECT_EQ(made.resident_bytes, expected.resident_bytes + 1028);
-    graph.data.back().bytes = std::int64_t{1} << 30;  // large data is not resident
-    EXPECT_EQ(ToChain(graph, options)->parts.size(), 1);
+    graph.data.back().bytes = std::int64_t{1} << 30;  // large data is resident only for reruns
+    EXPECT_EQ(ToChain(graph, options)->parts.size(), recomputation ? expected.parts.size() : 1);
   }
+}
+
+// A sum that the program holds while its blocks run, as the images of a vision transformer, and
+// data of each block that it holds until the loss, as autocast its copies of weights.
+TEST(ToChain, CutsBesideLargeDataThatLivesLong) {
+  const TaskGraph plain = testing::ResidualGraph(16, 1 << 20, 16 << 20);
+  const ChainOptions options = {
+      .memory_bytes = kMuchMemory, .link_bytes_per_second = 1, .recomputation = true};
+  const GraphChain expected = *ToChain(plain, options);
+  ASSERT_GE(expected.parts.size(), 16);
+  const std::size_t backward = testing::FirstOf(plain, TaskPhase::kBackward);
+  TaskGraph graph = plain;
+  AddRead(graph, 2 << 20, 0, backward - 1, backward);
+  for (std::size_t i = 1; i + 4 < backward; i += 3) {
+    AddRead(graph, 1 << 20, i, backward - 1, backward);
+  }
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  const GraphChain made = *ToChain(graph, options);
+  ASSERT_TRUE(ValidateChain(made.chain).ok()) << ValidateChain(made.chain);
+  EXPECT_GE(made.parts.size(), 14);
+  EXPECT_EQ(made.chain.runs_once, std::vector<std::size_t>{});
+  EXPECT_LE(made.resident_bytes, expected.resident_bytes + (17 << 20));
+  // Without cuts the iteration would need all data at once.
+  EXPECT_LT(made.chain.x.back(), ChainPeak(made.chain) / 4);
+}
+
+// A second run of the task that writes such data would undo the update.
+TEST(ToChain, LeavesDataOfUpdatesInTheChain) {
+  const TaskGraph plain = testing::ResidualGraph(16, 1 << 20, 16 << 20);
+  const std::size_t backward = testing::FirstOf(plain, TaskPhase::kBackward);
+  for (const bool is_updated : {false, true}) {
+    TaskGraph graph = plain;
+    AddRead(graph, 2 << 20, 1, backward - 1, backward + 1);
+    if (is_updated) {
+      graph.tasks[backward - 2].updates.push_back(plain.data.size());
+      graph.tasks[backward - 2].may_rerun = false;
+    }
+    ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+    const GraphChain made = *ToChain(
+        graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1, .recomputation = true});
+    EXPECT_EQ(made.resident.back(), !is_updated);
+  }
+}
+
+// Data of blocks one after the other, each larger than what a cut saves.
+TEST(ToChain, KeepsLargeDataInItsPart) {
+  const TaskGraph plain = testing::ResidualGraph(16, 1 << 20, 16 << 20);
+  const ChainOptions options = {
+      .memory_bytes = kMuchMemory, .link_bytes_per_second = 1, .recomputation = true};
+  const GraphChain expected = *ToChain(plain, options);
+  TaskGraph graph = plain;
+  const std::size_t backward = testing::FirstOf(plain, TaskPhase::kBackward);
+  for (std::size_t i = 0; i + 12 < backward; i += 12) AddRead(graph, 1 << 30, i, i + 12, i + 13);
+  const GraphChain made = *ToChain(graph, options);
+  EXPECT_EQ(made.resident_bytes, expected.resident_bytes);
+  EXPECT_LT(made.parts.size(), expected.parts.size());
 }
 
 // Each normalization of a compiled network makes new values of its buffers. The program copies them
