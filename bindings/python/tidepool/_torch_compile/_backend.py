@@ -1011,16 +1011,3 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
     return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)
-
-
-def expect_graphs() -> None:
-    """Warns after the next step of an optimizer if no graph with a backward pass has come by then."""
-    count = len(plans) + sum(fallbacks.values())
-
-    def check() -> None:
-        if len(plans) + sum(fallbacks.values()) == count:
-            warnings.warn("tidepool: no graph with a backward pass has come from torch.compile by the end of the first step, so no budget is kept. Call "
-                          "the compiled model in the place of the model itself, outside of torch.compiler.disable(), and with fullgraph=True, which "
-                          "raises an error that tells why PyTorch does not compile it", RuntimeWarning, stacklevel=2)
-
-    _optimizers.after_next_step(check)
