@@ -1675,7 +1675,4 @@ def wrong_options_are_refused():
 
 
 if __name__ == "__main__":
-    isolated.run([value for name, value in list(globals().items())
-                  if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
-                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing", "_own_operators", "_with_gradients", "_own_operators_in_cpp", "_check_own_operators")])
+    isolated.run(isolated.tests_of(globals()))
