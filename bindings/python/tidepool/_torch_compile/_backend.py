@@ -566,8 +566,7 @@ class _Planner:
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
         if captured.kept_outside:  # these are there before the first step, so further ones are added to them
             to_come += captured.gradient_bytes
-        # The thread of the backward pass calls libraries too.
-        known = self.outside.estimate_reserved(captured, self.device, (to_come if is_known else 0) + self.costs.lasting_bytes)
+        known = self.outside.estimate_reserved(captured, self.device, to_come if is_known else 0)
         outside = known + (0 if is_known else to_come)
         # The size of an optimizer that does not exist yet is no reason to refuse a budget.
         return outside if self.options.budget - outside >= self.least else known
