@@ -4,6 +4,7 @@
 A framework keeps its allocator until its process ends, so tests cannot share a process. The children
 are forked after the imports, which take seconds, and before CUDA is used.
 """
+import inspect
 import os
 import signal
 import sys
@@ -11,6 +12,12 @@ import time
 import traceback
 
 SECONDS = 600  # after which a test counts as hanging
+
+
+def tests_of(names):
+    """Returns the functions of a program that are tests, of its global names: those without parameters, but with a public name."""
+    functions = [value for name, value in names.items() if inspect.isfunction(value) and value.__module__ == "__main__" and not name.startswith("_")]
+    return [function for function in functions if not inspect.signature(function).parameters]
 
 
 def _run_child(test):

@@ -665,7 +665,10 @@ def compile(model, *, budget, fullgraph=False, **options):
     """
     given = {"budget": budget, **options}
     _training_options.check(given)
-    _training().expect_graphs()
+    _training()
+    from ._torch_compile import _expected
+
+    _expected.expect_graphs(model)
     return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
 
 

@@ -51,7 +51,7 @@ RUNS = [("mlp", False), ("resnet18", False), ("gpt", False), ("gpt", True), ("gp
         ("lstm", False)]
 
 
-def train_all():
+def _train_all():
     """Trains all models, and returns the allocations and frees of each."""
     counts = []
     for name, autocast in RUNS:
@@ -83,9 +83,9 @@ def in_child(body):
 
 
 def training_makes_the_requests_that_it_makes_natively():
-    native = in_child(train_all)
+    native = in_child(_train_all)
     tidepool_torch.enable()
-    ours = train_all()
+    ours = _train_all()
     for (name, _), theirs, mine in zip(RUNS, native, ours):
         assert theirs == mine, f"{name}: native {theirs}, tidepool {mine}"
 
@@ -340,7 +340,7 @@ def threads_share_the_pool():
     assert torch.cuda.memory_allocated() == tidepool_torch.statistics()["live_bytes"] == 0
 
 
-def new_stream():
+def _new_stream():
     """Returns a stream of another library."""
     stream = ctypes.c_void_p()
     assert ctypes.CDLL("libcudart.so.13").cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
@@ -368,7 +368,7 @@ def streams_of_others_may_end():
         empty(40 * MIB).record_stream(stream)
 
     for use in (allocate_and_free, allocate_raw, allocate_raw_by_number, record):
-        stream = new_stream()
+        stream = _new_stream()
         use(stream)
         destroy(stream)
         assert empty(40 * MIB).numel() == 40 * MIB
@@ -674,7 +674,7 @@ def streams_end_after_their_work_in_a_mem_pool():
     tidepool_torch.enable(budget="256MiB")
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
-        made_on, recorded = new_stream(), new_stream()
+        made_on, recorded = _new_stream(), _new_stream()
         with torch.cuda.stream(made_on):
             tensor = empty(30 * MIB)
         tensor.record_stream(recorded)
@@ -693,7 +693,7 @@ def streams_end_after_their_work_in_a_mem_pool():
 
 def streams_end_after_frees_in_a_capture():
     tidepool_torch.enable()
-    made_on, captures = new_stream(), torch.cuda.Stream()
+    made_on, captures = _new_stream(), torch.cuda.Stream()
     with torch.cuda.stream(made_on):
         tensor = empty(30 * MIB)
     graph = torch.cuda.CUDAGraph()
@@ -720,7 +720,7 @@ def captured(mode="global"):
 def captures_outlive_streams_that_end():
     """Only a record of all streams can hand over the memory of a destroyed one, and no capture survives that."""
     tidepool_torch.enable(budget="64MiB")
-    stream = new_stream()
+    stream = _new_stream()
     with torch.cuda.stream(stream):
         empty(40 * MIB)
     destroy(stream)
@@ -1155,10 +1155,10 @@ def threads_have_regions_of_their_own():
         made.append(empty(MIB))
     made.append(empty(MIB))
     assert tidepool_torch.regions()["weights"]["live_count"] == 1
-    raises(RuntimeError, "sleeps: resume it", sleeping_request)
+    raises(RuntimeError, "sleeps: resume it", _sleeping_request)
 
 
-def sleeping_request():
+def _sleeping_request():
     tidepool_torch.pause("weights", "discard")
     with tidepool_torch.region("weights"):
         empty(MIB)
@@ -1457,7 +1457,7 @@ def pytorch_comes_first():
 # The pluggable allocator --------------------------------------------------------------------------
 
 
-def train_gpt():
+def _train_gpt():
     """Trains a GPT, and returns its allocations and frees."""
     models.train("gpt", 2)
     gc.collect()
@@ -1466,9 +1466,9 @@ def train_gpt():
 
 
 def pluggable_training_makes_the_same_requests():
-    native = in_child(train_gpt)
+    native = in_child(_train_gpt)
     tidepool_torch.enable(method="pluggable")
-    assert train_gpt() == native
+    assert _train_gpt() == native
 
 
 def pluggable_answers():
@@ -1723,7 +1723,4 @@ def a_thread_may_free_while_the_program_ends():
 
 
 if __name__ == "__main__":
-    isolated.run([value for name, value in list(globals().items())
-                  if callable(value) and getattr(value, "__module__", "") == "__main__"
-                  and name not in ("raises", "empty", "new_stream", "destroy", "captured", "train_all", "in_child", "make_plan",
-                                   "check_no_overlap", "sleeping_request", "train_gpt")])
+    isolated.run(isolated.tests_of(globals()))

@@ -173,6 +173,18 @@ def check_habits():
     assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
 
 
+def check_first_plans():
+    """Checks that the first plan of a program knows the memory that libraries keep for each thread and stream, whatever ran before."""
+    for stream in (torch.cuda.current_stream(), _side_stream()):
+        with torch.cuda.stream(stream):
+            found = []
+            for _ in range(2):
+                count = len(tidepool_torch.plans())
+                row("first plans", 1 << 29, *train(*Captured.MODEL, 1 << 29, steps=2, time_limit=0.5))
+                found.append([one.outside_bytes for one in tidepool_torch.plans()[count:]])
+            assert len(found[0]) == 1 and found[0] == found[1], found
+
+
 def check_without_slab():
     """Checks that the budget counts tensors alone if the program asks for that."""
     make, data = SMALL["gpt"]
@@ -602,7 +614,7 @@ if __name__ == "__main__":
             pass
     else:
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
-                  "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
+                  "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "first_plans": check_first_plans, "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),

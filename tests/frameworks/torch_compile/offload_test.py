@@ -504,7 +504,7 @@ def searches_of_a_chain():
 # Memory, under a dry run --------------------------------------------------------------------------
 
 
-def peaks_keep_to_the_budget():
+def _peaks_keep_to_the_budget():
     for name, make, data, shares, micro_batches in (
             ("gpt", lambda: models.GPT(768, 12, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192), (None, 0.7, 0.5, 0.35), 1),
             ("sums", lambda: models.GPT(768, 12, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192), (None, 0.8, 0.6), 3),
@@ -550,8 +550,6 @@ def peaks_keep_to_the_budget():
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--memory"]:
-        peaks_keep_to_the_budget()
+        _peaks_keep_to_the_budget()
     else:
-        isolated.run([value for name, value in list(globals().items())
-                      if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                      and name not in ("GPT", "train", "is_same", "smallest_of", "check", "a_chain_of", "install", "peaks_keep_to_the_budget")])
+        isolated.run(isolated.tests_of(globals()))

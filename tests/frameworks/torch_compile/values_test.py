@@ -1297,10 +1297,13 @@ def installed_the_backend_needs_no_import():
                    "call(torch.ones(2, 2)).sum().backward()\nimport tidepool.torch\nassert len(tidepool.torch.plans()) == 1")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)
-        program = ("import torch\nmodel = torch.nn.Linear(2, 2)\ncall = torch.compile(model, backend='tidepool', options={'budget': '1GiB'})\n"
-                   "model(torch.ones(2, 2)).sum().backward()\ntorch.optim.SGD(model.parameters(), lr=0.1).step()")
+        program = ("import sys, torch\nmodel, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)\ncompiled = torch.compile(other, backend='eager')\n"
+                   "call = torch.compile(model, backend='tidepool', options={'budget': '1GiB'})\n"
+                   "for trained in (compiled, model):\n  trained(torch.ones(2, 2)).sum().backward()\n  print('a step', file=sys.stderr)\n"
+                   "  torch.optim.SGD(trained.parameters(), lr=0.1).step()")
         ran = subprocess.run([sys.executable, "-c", program], env=environment, check=True, stderr=subprocess.PIPE, text=True)
-        assert "no graph with a backward pass has come from torch.compile" in ran.stderr, ran.stderr
+        told = [part.count("no graph with a backward pass has come from torch.compile") for part in ran.stderr.split("a step")]
+        assert told == [0, 0, 1], ran.stderr
 
 
 def programs_without_a_graph_are_told():
@@ -1324,15 +1327,20 @@ def programs_without_a_graph_are_told():
         def backward(ctx, gradient):
             return gradient
 
-    def told(make, call=lambda model: model):
-        model = make(8, 8)
-        compiled = tidepool_torch.compile(call(model), budget=UNLIMITED)
+    def train(call, model):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            call(torch.ones(2, 8)).sum().backward()
+            optimizer.step()
+
+    def told(make, call=lambda model: model):
+        model, other = make(8, 8), torch.nn.Linear(8, 8)
+        compiled = tidepool_torch.compile(call(model), budget=UNLIMITED)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            for _ in range(2):
-                compiled(torch.ones(2, 8)).sum().backward()
-                optimizer.step()
+            train(other, other)
+            assert not caught, caught[0].message  # the compiled program has not trained yet
+            train(compiled, model)
         return sum("no graph with a backward pass has come from torch.compile by the end of the first step" in str(one.message) for one in caught)
 
     assert told(torch.nn.Linear) == 0
@@ -1340,7 +1348,9 @@ def programs_without_a_graph_are_told():
     assert told(torch.nn.Linear, lambda model: lambda x: Weight.apply(model(x))) == 0
     assert told(torch.nn.Linear, lambda model: torch.compiler.disable(lambda x: model(x), recursive=True)) == 0  # torch.compile has the last word
     with torch.compiler.set_stance("force_eager"):
-        assert told(torch.nn.Linear) == 1
+        assert told(torch.nn.Linear) == told(torch.nn.Linear, lambda model: lambda x: model(x)) == 1
+        assert told(torch.nn.Linear, lambda model: model.forward) == 1
+        assert told(torch.nn.Linear, lambda model: torch.nn.Linear(8, 8)) == 0  # it does not train
 
 
 def without_memory_of_the_host_data_stays():
@@ -1665,7 +1675,4 @@ def wrong_options_are_refused():
 
 
 if __name__ == "__main__":
-    isolated.run([value for name, value in list(globals().items())
-                  if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
-                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing", "_own_operators", "_with_gradients", "_own_operators_in_cpp", "_check_own_operators")])
+    isolated.run(isolated.tests_of(globals()))

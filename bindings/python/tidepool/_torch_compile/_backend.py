@@ -566,8 +566,7 @@ class _Planner:
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
         if captured.kept_outside:  # these are there before the first step, so further ones are added to them
             to_come += captured.gradient_bytes
-        # The thread of the backward pass calls libraries too.
-        known = self.outside.estimate_reserved(captured, self.device, (to_come if is_known else 0) + self.costs.lasting_bytes)
+        known = self.outside.estimate_reserved(captured, self.device, to_come if is_known else 0)
         outside = known + (0 if is_known else to_come)
         # The size of an optimizer that does not exist yet is no reason to refuse a budget.
         return outside if self.options.budget - outside >= self.least else known
@@ -1011,16 +1010,3 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
     return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)
-
-
-def expect_graphs() -> None:
-    """Warns after the next step of an optimizer if no graph with a backward pass has come by then."""
-    count = len(plans) + sum(fallbacks.values())
-
-    def check() -> None:
-        if len(plans) + sum(fallbacks.values()) == count:
-            warnings.warn("tidepool: no graph with a backward pass has come from torch.compile by the end of the first step, so no budget is kept. Call "
-                          "the compiled model in the place of the model itself, outside of torch.compiler.disable(), and with fullgraph=True, which "
-                          "raises an error that tells why PyTorch does not compile it", RuntimeWarning, stacklevel=2)
-
-    _optimizers.after_next_step(check)

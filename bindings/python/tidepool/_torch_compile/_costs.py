@@ -97,7 +97,6 @@ class Costs:
         self._device = device
         self._with_requests = with_requests
         self._measured = {}
-        self.lasting_bytes = 0  # that libraries keep for the thread that calls them first
         self.failures = []  # operators that could not run alone, for which the time is assumed
 
     def of(self, node, result_bytes):
@@ -134,10 +133,10 @@ class Costs:
         def run():
             return node.target(*arguments, **keywords)
 
-        if self._with_requests:
-            self.lasting_bytes += _lasting(run)
-        else:
-            run()
+        before = torch.cuda.memory_allocated(self._device)
+        run()
+        if torch.cuda.memory_allocated(self._device) > before:
+            _in_backward(run, self._device)  # libraries keep memory for each thread that calls them
         before = torch.cuda.memory_allocated(self._device)
         torch.cuda.reset_peak_memory_stats(self._device)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -152,11 +151,15 @@ class Costs:
         return _Measured(seconds, _taken(notes), _requests(notes, result))
 
 
-def _lasting(run):
-    """Runs an operator for the first time, and returns the bytes that it keeps beside its results."""
-    result, notes = _slab.noted(run)
-    return sum(request.bytes for request in _requests(notes, result)
-               if request.result is None and request.request not in {note.request for note in notes if not note.bytes})
+def _in_backward(run, device):
+    """Runs an operator once more, in the thread that runs backward passes on a device, on the current stream."""
+    def hook(_):
+        run()
+
+    with torch.enable_grad(), torch.autograd.set_multithreading_enabled(True):  # tracing disables it
+        x = torch.zeros((), device=device, requires_grad=True).clone()
+        x.register_hook(hook)
+        x.backward()
 
 
 def _requests(notes, result):
@@ -167,7 +170,14 @@ def _requests(notes, result):
                  for note in notes)
 
 
-@functools.lru_cache(maxsize=None)
 def costs_of(device, with_requests=False):
-    """Returns the costs of a device, which all plans of the process share. The requests need a slab."""
+    """Returns the costs of a device, which all plans of the process share. The requests need a slab.
+
+    Libraries keep memory for each stream, so operators are measured on each stream with plans.
+    """
+    return _costs_on(device, torch.cuda.current_stream(device) if device.type == "cuda" else None, with_requests)
+
+
+@functools.lru_cache(maxsize=None)
+def _costs_on(device, stream, with_requests):
     return Costs(device, with_requests)

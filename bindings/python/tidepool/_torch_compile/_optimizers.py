@@ -10,23 +10,22 @@ from typing import Any, Callable, Iterator, List, Tuple
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["after_next_step", "bytes_to_come", "steps", "watch"]
+__all__ = ["after_steps", "bytes_to_come", "steps", "watch"]
 
 _steps = 0
-_waiting: List[Callable[[], None]] = []
+_called: List[Callable[[Optimizer], bool]] = []
 
 
-def _count(*_: Any) -> None:
+def _count(optimizer: Optimizer, *_: Any) -> None:
     global _steps
     _steps += 1
-    while _waiting:
-        _waiting.pop()()
+    _called[:] = [function for function in _called if not function(optimizer)]
 
 
-def after_next_step(function: Callable[[], None]) -> None:
-    """Calls a function once, after the next step of an optimizer."""
+def after_steps(function: Callable[[Optimizer], bool]) -> None:
+    """Calls a function with the optimizer after each step of one, until it returns True."""
     watch()
-    _waiting[:] = [function]
+    _called.append(function)
 
 
 @functools.lru_cache(maxsize=None)

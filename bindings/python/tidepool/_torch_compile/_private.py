@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of PyTorch that no version promises, in this file alone. Checked with PyTorch 2.6 and 2.11."""
 import functools
+import gc
 
 import torch
 from torch import fx
@@ -11,7 +12,7 @@ from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "Operator",
            "at_end_of_backward", "clear_workspaces", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
-           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_image", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
+           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_image", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward", "modules_compiled_by",
            "mutations", "other_inputs", "prefers_channels_last", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
            "watch_saved_tensors_hooks", "with_constants"]
 
@@ -22,6 +23,20 @@ def register(name, backend):
 
     if name not in registry._COMPILER_FNS:
         registry.register_backend(compiler_fn=backend, name=name)
+
+
+def modules_compiled_by(backend):
+    """Returns the modules that torch.compile has made with a backend of a name."""
+    found = [one for one in gc.get_objects() if issubclass(type(one), torch._dynamo.OptimizedModule)]
+    return [one for one in found if getattr(_innermost(one.dynamo_ctx.callback), "compiler_name", None) == backend]
+
+
+def _innermost(callback):
+    """Returns the backend within the functions that Dynamo puts around it."""
+    for name in ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable"):  # of newer versions and of older ones
+        while hasattr(callback, name):
+            callback = getattr(callback, name)
+    return callback
 
 
 def compile_joint(module, inputs, *, partition, compile_forward, compile_backward, compile_inference, taken_apart=()):
