@@ -53,7 +53,7 @@ def _temporary_tensors(group: Any) -> int:
     return 0 if group.get("fused") or group.get("foreach") is False else 1
 
 
-def _needs(device: torch.device) -> Iterator[int]:
+def _needs(device: torch.device, is_lasting: bool) -> Iterator[int]:
     for optimizer in gc.get_objects():
         if not issubclass(type(optimizer), Optimizer):
             continue
@@ -61,7 +61,8 @@ def _needs(device: torch.device) -> Iterator[int]:
             for parameter in group["params"]:
                 if parameter.device == device:
                     state = 0 if optimizer.state.get(parameter) else _tensors_of_state(optimizer, group)
-                    yield (state + _temporary_tensors(group)) * parameter.untyped_storage().nbytes()
+                    temporary = 0 if is_lasting else _temporary_tensors(group)
+                    yield (state + temporary) * parameter.untyped_storage().nbytes()
 
 
 def bytes_to_come(device: torch.device, trained_bytes: int) -> Tuple[int, bool]:
@@ -69,5 +70,10 @@ def bytes_to_come(device: torch.device, trained_bytes: int) -> Tuple[int, bool]:
 
     trained_bytes: of the parameters, which count where there is no optimizer yet.
     """
-    needs = list(_needs(device))
+    needs = list(_needs(device, is_lasting=False))
     return (sum(needs), True) if needs else (2 * trained_bytes, False)
+
+
+def state_to_come(device: torch.device) -> int:
+    """Returns the bytes of the state that the first step of the optimizers will make, of those that exist already."""
+    return sum(_needs(device, is_lasting=True))
