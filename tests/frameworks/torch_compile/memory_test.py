@@ -18,7 +18,7 @@ from torch.distributed.fsdp import fully_shard
 import models
 import tidepool.torch as tidepool_torch
 import traffic
-from tidepool._torch_compile import _operators, _slab
+from tidepool._torch_compile import _costs, _operators, _private, _slab
 
 GIB = 1 << 30
 SMALL = {
@@ -379,8 +379,10 @@ def _side_stream():
 
 @functools.lru_cache(maxsize=None)
 def _plan_of_all(**options):
-    with torch.cuda.stream(_side_stream()):
-        return train(*Captured.MODEL, 1 << 42, steps=2, optimizer=capturable, **options)[1]
+    _private.clear_workspaces()  # as each capture does
+    _costs.forget()
+    with torch.cuda.stream(_side_stream()):  # one step, since the second one counts what PyTorch reserves beyond it, free blocks too
+        return train(*Captured.MODEL, 1 << 42, steps=1, optimizer=capturable, **options)[1]
 
 
 def budget_of(share, **options):

@@ -1387,6 +1387,13 @@ def without_memory_of_the_host_data_stays():
     texts = [str(one.message) for one in caught if "data stays on the device" in str(one.message)]
     assert len(texts) == 1 and "ulimit -l" in texts[0] and "Compile with" not in texts[0], texts
     assert _operators.statistics["stayed"] == len(calls[::2]) > 0 and _operators.statistics["copies_out"] > 0
+    region = _region_of_a_budget(UNLIMITED)
+    region.compiled = _planned(region, "eager", 1.0)
+    region.compiled.planner.device = torch.device("cpu")
+    with unittest.mock.patch.object(type(region), "_is_slab_outgrown", lambda _: True):
+        for keys, is_outgrown in ((sorted(_operators.stayed), False), ([max(_operators.stayed) + 1], True)):  # of this program, and of another
+            region.compiled.planner.keys = keys
+            assert region._is_outgrown() == is_outgrown, keys
 
 
 def the_command_plans_where_the_module_is_not_built():

@@ -838,7 +838,7 @@ class _Region:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
         if self.compiled.planner.places is not None and _slab.is_held(self.compiled.planner.device):
             return False
-        if _operators.statistics["stayed"]:  # another plan would not make room for copies that stay on the device
+        if not _operators.stayed.isdisjoint(self.compiled.planner.keys):  # another plan would not make room for copies that stay on the device
             return False
         if self.compiled.planner.nest is not self.nest:
             return self.nest is None or not self.number or self.number in self.nest.rooms

@@ -5,14 +5,16 @@ It does not exist when the first step is planned. PyTorch does not tell it, so t
 """
 import functools
 import gc
+import weakref
 from typing import Any, Callable, Iterator, List, Tuple
 
 import torch
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-__all__ = ["after_steps", "bytes_to_come", "steps", "watch"]
+__all__ = ["after_steps", "bytes_to_come", "state_to_come", "steps", "watch"]
 
 _steps = 0
+_begun: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()  # that have made a step
 _called: List[Callable[[Optimizer], bool]] = []
 
 
@@ -20,6 +22,14 @@ def _count(optimizer: Optimizer, *_: Any) -> None:
     global _steps
     _steps += 1
     _called[:] = [function for function in _called if not function(optimizer)]
+
+
+def _make_room_for_state(optimizer: Optimizer, *_: Any) -> None:
+    """Gives free blocks back before an optimizer makes its state: that lasts, and is not to divide large blocks of the backward pass or a loss."""
+    is_first = optimizer not in _begun
+    _begun.add(optimizer)
+    if is_first and not optimizer.state and torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.empty_cache()
 
 
 def after_steps(function: Callable[[Optimizer], bool]) -> None:
@@ -30,7 +40,8 @@ def after_steps(function: Callable[[Optimizer], bool]) -> None:
 
 @functools.lru_cache(maxsize=None)
 def watch() -> None:
-    """Counts the steps of all optimizers from now on."""
+    """Counts the steps of all optimizers from now on, and makes room for their state."""
+    register_optimizer_step_pre_hook(_make_room_for_state)
     register_optimizer_step_post_hook(_count)
 
 
