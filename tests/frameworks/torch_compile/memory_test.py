@@ -58,6 +58,12 @@ def no_more_slab():
     torch.cuda.empty_cache()
 
 
+def no_more_workspaces():
+    """Gives back what libraries keep, as each capture does, so that a budget does not depend on the programs before."""
+    _private.clear_workspaces()
+    _costs.forget()
+
+
 def step_plainly(call, batch, optimizer):
     loss = call(*batch)
     loss.backward()
@@ -251,6 +257,7 @@ def _linear_layers():
 
 def check_large_loss_outside():
     """Checks that the first step has room for a loss of three times its gradient, or that a warning names a budget with such room."""
+    no_more_workspaces()
     in_a_budget = functools.partial(train, _linear_layers, lambda: (torch.randn(32768, 1024),), step=step_with_its_loss, optimizer=sgd)
     whole = in_a_budget()[0][-1].peak
 
@@ -379,8 +386,7 @@ def _side_stream():
 
 @functools.lru_cache(maxsize=None)
 def _plan_of_all(**options):
-    _private.clear_workspaces()  # as each capture does
-    _costs.forget()
+    no_more_workspaces()
     with torch.cuda.stream(_side_stream()):  # one step, since the second one counts what PyTorch reserves beyond it, free blocks too
         return train(*Captured.MODEL, 1 << 42, steps=1, optimizer=capturable, **options)[1]
 
@@ -587,6 +593,22 @@ def check_without_pinned_memory():
     assert plan.copies_out > 0 and peaks[-1].reserved > budget, (peaks[-1].reserved, budget)
 
 
+def check_moved_model():
+    """Checks that a program which moves its model to the host and back goes on within its budget."""
+    budget = 1 << 29
+
+    def step(call, batch, optimizer):
+        step_plainly(call, batch, optimizer)
+        call.cpu()
+        call.cuda()
+
+    count = len(tidepool_torch.plans())
+    peaks, plan = train(*Captured.MODEL, budget, step=step, optimizer=sgd, time_limit=0.5)
+    row("moved", budget, peaks, plan)
+    assert plan.runs_again + plan.copies_out > 0 and max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+    assert len(tidepool_torch.plans()) == count + 1 and not tidepool_torch.fallbacks()
+
+
 def check_too_small():
     make, data = SMALL["gpt"]
     try:
@@ -640,7 +662,7 @@ if __name__ == "__main__":
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
-                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small,
+                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small, "moved_model": check_moved_model,
                   "large_loss_outside": check_large_loss_outside, "named_sizes": check_named_sizes}
         if not os.environ.get("TIDEPOOL_QUICK"):
             checks["in_triton"] = check_operators_in_triton
