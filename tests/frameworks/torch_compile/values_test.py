@@ -982,11 +982,12 @@ def a_slab_beyond_the_budget_is_refused():
 def a_size_that_an_error_names_has_a_plan():
     from tidepool._torch_compile import _backend
 
-    def check(least, heights, expected):
+    def check(least, heights, expected, others=(), tangent_bytes=4, has_slab=True):
         """Gives each search addresses up to one of the heights, in MiB, or no schedule, beside 20 MiB in a budget of 120."""
         asked, given = [], iter(heights)
         planner = _planned(_region_of_a_budget(120 << 20), "eager", 1.0).planner
-        planner.least, planner._problem = least << 20, (None, types.SimpleNamespace(document=None, tangent_bytes=4), 20 << 20, True)
+        planner.job.graphs = lambda: [planner.region, *others]
+        planner.least, planner._problem = least << 20, (None, types.SimpleNamespace(document=None, tangent_bytes=tangent_bytes), 20 << 20, has_slab)
 
         def searched(joint, captured, room, has_slab):
             height = next(given)
@@ -1007,6 +1008,19 @@ def a_size_that_an_error_names_has_a_plan():
     check(140, [0, 140], "The smallest that works is 160.00 MiB (167772160 bytes): an operator needs 140.00 MiB, beside 20.00 MiB of")
     check(140, [0, None, 150, 150], "inputs and other tensors, and the schedule 10.00 MiB more")
     check(90, [0, None, 100], "no schedule was found for a budget of 120.00 MiB")
+    check(140, [0, 140], "Expected a larger budget, such as 160.00 MiB", others=[None])  # which may need more
+    for has_slab in (True, False):
+        check(140, [0, 140], "A loss that is not compiled comes on top", tangent_bytes=2 << 20, has_slab=has_slab)
+
+
+def graphs_have_shares_of_the_least_memory():
+    from tidepool._torch_compile import _sharing
+
+    for results in (0, 1, 512):
+        for saved in (1, 10 ** 6):
+            graphs = [_sharing.Needs(saved=saved + results, peak=2 * saved + results, least=saved // 2 + results, results=results)] * 3
+            least = _sharing.least_memory(graphs)
+            assert _sharing.largest_share(graphs, least) > 0 == _sharing.largest_share(graphs, least - 4), (graphs, least)
 
 
 def _region_of_a_budget(budget):
@@ -1373,6 +1387,13 @@ def without_memory_of_the_host_data_stays():
     texts = [str(one.message) for one in caught if "data stays on the device" in str(one.message)]
     assert len(texts) == 1 and "ulimit -l" in texts[0] and "Compile with" not in texts[0], texts
     assert _operators.statistics["stayed"] == len(calls[::2]) > 0 and _operators.statistics["copies_out"] > 0
+    region = _region_of_a_budget(UNLIMITED)
+    region.compiled = _planned(region, "eager", 1.0)
+    region.compiled.planner.device = torch.device("cpu")
+    with unittest.mock.patch.object(type(region), "_is_slab_outgrown", lambda _: True):
+        for keys, is_outgrown in ((sorted(_operators.stayed), False), ([max(_operators.stayed) + 1], True)):  # of this program, and of another
+            region.compiled.planner.keys = keys
+            assert region._is_outgrown() == is_outgrown, keys
 
 
 def the_command_plans_where_the_module_is_not_built():

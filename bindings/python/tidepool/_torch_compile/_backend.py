@@ -93,7 +93,7 @@ class _Outside:
 
     def estimate(self, captured: _capture.Captured, device: torch.device) -> int:
         """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
-        now = _allocated(device) if device.type == "cuda" else captured.outside_bytes
+        now = _allocated(device) + _optimizers.state_to_come(device) if device.type == "cuda" else captured.outside_bytes
         return max(self.most, now + captured.tangent_bytes + captured.clone_bytes)
 
     def estimate_reserved(self, captured: _capture.Captured, device: torch.device, to_come: int) -> int:
@@ -182,14 +182,12 @@ class _Nest:
         """Returns the bytes of the results of all backward passes."""
         return sum(region.compiled.planner.gradient_bytes for region in self.regions())
 
-    def share(self, first: "_Planner", outside: int) -> None:
-        """Gives each graph a share of the memory. Raises BudgetError if they have no room."""
+    def share(self, first: "_Planner", memory: int) -> None:
+        """Gives each graph a share of the memory, or of the least in which all of them have room."""
         others = [region for region in self.regions() if region.number]
         all_needs = [first.nested_needs, *(region.compiled.planner.nested_needs for region in others)]
-        memory = first.options.budget - outside
+        memory = max(memory, _sharing.least_memory(all_needs))
         share = _sharing.largest_share(all_needs, memory)
-        if not share:
-            raise _refuse_nest(first.options.budget, outside, _sharing.least_memory(all_needs))
         for i, region in enumerate([first.region, *others], 1):
             left = memory - _sharing.saved_before(all_needs, i, share) if i < len(all_needs) else 0
             planner = first if region is first.region else region.compiled.planner
@@ -341,10 +339,11 @@ def _keys_of_copies() -> List[int]:
 # Planning -------------------------------------------------------------------------------------------
 
 
-def _refuse(captured: _capture.Captured, budget: int, outside: int, working: int) -> BudgetError:
+def _refuse(captured: _capture.Captured, budget: int, outside: int, working: int, is_alone: bool) -> BudgetError:
     """Returns the error for a budget in which there is no schedule.
 
     working: the bytes of one that works, at least those of the largest task.
+    is_alone: whether no other graph shares the budget, which may need more.
     """
     least, task = _capture.least_memory(captured.document)
     size = _options.size_text
@@ -353,7 +352,8 @@ def _refuse(captured: _capture.Captured, budget: int, outside: int, working: int
                            f"{size(outside)} are weights, inputs and other tensors. The largest task needs {least + outside} bytes; expected a "
                            f"larger budget, such as {size(working)} ({working} bytes), or a longer time_limit", working)
     more = working - least - outside
-    found, besides = ("Expected a larger budget, such as", f", and the schedule {size(more)} more") if more else ("The smallest that works is", "")
+    found = "Expected a larger budget, such as" if more or not is_alone else "The smallest that works is"
+    besides = f", and the schedule {size(more)} more" if more else ""
     return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. {found} "
                        f"{size(working)} ({working} bytes): {_capture.describe_task(captured, task)} needs "
                        f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors{besides}", working)
@@ -363,14 +363,6 @@ def _too_high(budget: int, excess: int, searches: int) -> str:
     size = _options.size_text
     return (f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small: the addresses found for a schedule take {size(excess)} more, after "
             f"{'1 search' if searches == 1 else f'{searches} searches'}. Expected a larger budget")
-
-
-def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
-    size = _options.size_text
-    smallest = outside + least
-    return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is "
-                       f"{size(smallest)} ({smallest} bytes): the graphs of the program need {size(least)} within each other, beside "
-                       f"{size(outside)} of weights, gradients, inputs and other tensors", smallest)
 
 
 _MOST_NESTED = 512  # graphs
@@ -537,7 +529,7 @@ class _Planner:
         outside = self.outside.most
         if not self.region.is_measured():
             outside = self._outside_of_slab(captured) + self.nest.gradient_bytes()
-        self.nest.share(self, outside)
+        self.nest.share(self, self.options.budget - outside)
         self.is_shared = True
         return outside
 
@@ -584,7 +576,7 @@ class _Planner:
         self._problem = joint, captured, outside, has_slab
         room = self.options.budget - outside
         half = min(room // 2, room - self.least)
-        if self._may_have_loss(captured, has_slab) and half > 0:
+        if has_slab and self._may_have_loss(captured) and half > 0:
             found = self._searched(joint, captured, room - half, has_slab)
             self.for_loss = min(half, room - found[3].height) if found is not None else 0
             if self.for_loss > 0:  # as much as the addresses leave
@@ -596,10 +588,10 @@ class _Planner:
             raise _NoPlan(self, outside + max(room, self.least))
         return found
 
-    def _may_have_loss(self, captured: _capture.Captured, has_slab: bool) -> bool:
+    def _may_have_loss(self, captured: _capture.Captured) -> bool:
         """Returns whether a loss that is not compiled may take memory of which no step has told."""
         is_first = self.nest is None and not self.job.open and not self.region.has_stepped() and self.outside.loss is None
-        return is_first and has_slab and captured.tangent_bytes > _SMALL
+        return is_first and captured.tangent_bytes > _SMALL
 
     def _searched(self, joint: torch.fx.GraphModule, captured: _capture.Captured, room: int, has_slab: bool) -> Any:
         """Returns the answer of the search, the order of actions, the graphs in that order, and their places in a slab or None.
@@ -637,21 +629,22 @@ class _Planner:
             more *= 2
         working = outside + room
         if not excess:
-            error = _refuse(captured, budget, outside, working)
+            is_alone = all(region is self.region for region in self.job.graphs())
+            error = _refuse(captured, budget, outside, working, is_alone)
         else:
             error = BudgetError(f"{_too_high(budget, excess, searches)}, such as {_options.size_text(working)} ({working} bytes)", working)
-        if self._may_have_loss(captured, has_slab):
+        if self._may_have_loss(captured):
             error.args = (f"{error}. A loss that is not compiled comes on top",)
         return error
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
-        """Returns the bytes outside of this graph once all graphs leave memory to each other."""
+        """Returns the bytes outside of this graph once all graphs leave memory to each other, or as many as now if they cannot."""
         if self.device.type != "cuda":
-            raise _refuse(captured, self.options.budget, outside, outside + self.least)
+            return outside
         self.is_shared = self.job.share_all(self.region, self.needs, outside)
         memory = self.options.budget - outside if self.is_shared else self.job.share(self.region, self.needs, outside)
         if not memory:
-            raise _refuse(captured, self.options.budget, outside, outside + self.least)
+            return outside
         warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
                       "The first step may exceed it", RuntimeWarning, stacklevel=2)
         return self.options.budget - memory
@@ -845,7 +838,7 @@ class _Region:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
         if self.compiled.planner.places is not None and _slab.is_held(self.compiled.planner.device):
             return False
-        if _operators.statistics["stayed"]:  # another plan would not make room for copies that stay on the device
+        if not _operators.stayed.isdisjoint(self.compiled.planner.keys):  # another plan would not make room for copies that stay on the device
             return False
         if self.compiled.planner.nest is not self.nest:
             return self.nest is None or not self.number or self.number in self.nest.rooms

@@ -11,7 +11,7 @@ from torch import fx
 
 from . import _private, _slab
 
-__all__ = ["Costs", "Request", "round_up", "tensors_of"]
+__all__ = ["Costs", "Request", "costs_of", "forget", "round_up", "tensors_of"]
 
 # Assumed for tensors of the CPU, which play the part of a GPU.
 _OPERATIONS_PER_SECOND = 400e12
@@ -176,6 +176,11 @@ def costs_of(device, with_requests=False):
     Libraries keep memory for each stream, so operators are measured on each stream with plans.
     """
     return _costs_on(device, torch.cuda.current_stream(device) if device.type == "cuda" else None, with_requests)
+
+
+def forget():
+    """Lets operators be measured again, since libraries have given their memory back."""
+    _costs_on.cache_clear()
 
 
 @functools.lru_cache(maxsize=None)

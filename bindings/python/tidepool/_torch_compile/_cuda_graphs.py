@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 
 import torch
 
-from . import _operators, _pinning, _private, _slab
+from . import _costs, _operators, _pinning, _private, _slab
 
 __all__ = ["check", "current", "is_captured", "watch"]
 
@@ -78,6 +78,7 @@ def _wrapped(keys: _Keys, begin: Any, end: Any, reset: Any) -> "tuple[Any, Any, 
         _operators.begin_capture()
         # The graph takes workspaces of its own on the stream of the capture: those of the first steps make room for them.
         _private.clear_workspaces()
+        _costs.forget()
         torch.cuda.empty_cache()
         held = _Held(keys())
         begin(graph, *arguments, **keywords)

@@ -20,6 +20,7 @@ __all__ = ["arrive", "begin_capture", "bytes_of", "end_capture", "flat", "host_t
            "statistics"]
 
 statistics = {"bytes_out": 0, "bytes_in": 0, "copies_out": 0, "copies_in": 0, "stayed": 0}
+stayed = set()  # keys of copies for which the host had no pinned memory
 
 
 class _Copies:
@@ -86,17 +87,23 @@ def flat(x, device, **options):
     return torch.empty(x.untyped_storage().nbytes() // x.element_size(), dtype=x.dtype, device=device, **options)
 
 
+def _count_stayed(key):
+    statistics["stayed"] += 1
+    stayed.add(key)
+
+
 def _host_tensor(x, key):
     """Returns memory of the host for the storage of a tensor, pinned for one of a GPU; None if there is no more of it."""
     if captured_hosts is not None and x.is_cuda:
         _captured_keys.add(key)
-        statistics["stayed"] += key not in captured_hosts
+        if key not in captured_hosts:
+            _count_stayed(key)
         return captured_hosts.get(key)
     try:
         return flat(x, "cpu", pin_memory=x.is_cuda)
     except RuntimeError as error:
         _pinning.warn_that_data_stays(x.untyped_storage().nbytes(), error)
-        statistics["stayed"] += 1
+        _count_stayed(key)
         return None
 
 

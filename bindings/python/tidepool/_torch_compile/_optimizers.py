@@ -5,14 +5,16 @@ It does not exist when the first step is planned. PyTorch does not tell it, so t
 """
 import functools
 import gc
+import weakref
 from typing import Any, Callable, Iterator, List, Tuple
 
 import torch
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-__all__ = ["after_steps", "bytes_to_come", "steps", "watch"]
+__all__ = ["after_steps", "bytes_to_come", "state_to_come", "steps", "watch"]
 
 _steps = 0
+_begun: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()  # that have made a step
 _called: List[Callable[[Optimizer], bool]] = []
 
 
@@ -20,6 +22,14 @@ def _count(optimizer: Optimizer, *_: Any) -> None:
     global _steps
     _steps += 1
     _called[:] = [function for function in _called if not function(optimizer)]
+
+
+def _make_room_for_state(optimizer: Optimizer, *_: Any) -> None:
+    """Gives free blocks back before an optimizer makes its state: that lasts, and is not to divide large blocks of the backward pass or a loss."""
+    is_first = optimizer not in _begun
+    _begun.add(optimizer)
+    if is_first and not optimizer.state and torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.empty_cache()
 
 
 def after_steps(function: Callable[[Optimizer], bool]) -> None:
@@ -30,7 +40,8 @@ def after_steps(function: Callable[[Optimizer], bool]) -> None:
 
 @functools.lru_cache(maxsize=None)
 def watch() -> None:
-    """Counts the steps of all optimizers from now on."""
+    """Counts the steps of all optimizers from now on, and makes room for their state."""
+    register_optimizer_step_pre_hook(_make_room_for_state)
     register_optimizer_step_post_hook(_count)
 
 
@@ -53,7 +64,7 @@ def _temporary_tensors(group: Any) -> int:
     return 0 if group.get("fused") or group.get("foreach") is False else 1
 
 
-def _needs(device: torch.device) -> Iterator[int]:
+def _needs(device: torch.device, is_lasting: bool) -> Iterator[int]:
     for optimizer in gc.get_objects():
         if not issubclass(type(optimizer), Optimizer):
             continue
@@ -61,7 +72,8 @@ def _needs(device: torch.device) -> Iterator[int]:
             for parameter in group["params"]:
                 if parameter.device == device:
                     state = 0 if optimizer.state.get(parameter) else _tensors_of_state(optimizer, group)
-                    yield (state + _temporary_tensors(group)) * parameter.untyped_storage().nbytes()
+                    temporary = 0 if is_lasting else _temporary_tensors(group)
+                    yield (state + temporary) * parameter.untyped_storage().nbytes()
 
 
 def bytes_to_come(device: torch.device, trained_bytes: int) -> Tuple[int, bool]:
@@ -69,5 +81,10 @@ def bytes_to_come(device: torch.device, trained_bytes: int) -> Tuple[int, bool]:
 
     trained_bytes: of the parameters, which count where there is no optimizer yet.
     """
-    needs = list(_needs(device))
+    needs = list(_needs(device, is_lasting=False))
     return (sum(needs), True) if needs else (2 * trained_bytes, False)
+
+
+def state_to_come(device: torch.device) -> int:
+    """Returns the bytes of the state that the first step of the optimizers will make, of those that exist already."""
+    return sum(_needs(device, is_lasting=True))

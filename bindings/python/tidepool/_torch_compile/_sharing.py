@@ -43,6 +43,10 @@ def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
     return Needs(saved, peak, least, results)
 
 
+_HALVINGS = 30
+_LEAST_SHARE = 2.0 ** -_HALVINGS  # that a search finds
+
+
 def _fits(graphs: Sequence[Needs], memory: int, share: float) -> bool:
     return all(saved_before(graphs, i, share) + max(graph.least, share * graph.peak) <= memory
                for i, graph in enumerate(graphs))
@@ -54,8 +58,8 @@ def saved_before(graphs: Sequence[Needs], number: int, share: float) -> int:
 
 
 def least_memory(graphs: Sequence[Needs]) -> int:
-    """Returns the bytes in which all graphs run if each saves as little as possible."""
-    return max(saved_before(graphs, i, 0) + graph.least for i, graph in enumerate(graphs))
+    """Returns the bytes in which all graphs run if each saves the least share."""
+    return max(saved_before(graphs, i, _LEAST_SHARE) + max(graph.least, math.ceil(_LEAST_SHARE * graph.peak)) for i, graph in enumerate(graphs))
 
 
 def largest_share(graphs: List[Needs], memory: int) -> float:
@@ -63,7 +67,7 @@ def largest_share(graphs: List[Needs], memory: int) -> float:
     low, high = 0.0, 1.0
     if _fits(graphs, memory, high):
         return high
-    for _ in range(30):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if _fits(graphs, memory, middle) else (low, middle)
-    return low if _fits(graphs, memory, low) else 0.0
+    return low
