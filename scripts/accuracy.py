@@ -7,7 +7,7 @@ usage: accuracy.py measure TOOL PYTHON SOURCES [GROUP...]    runs the groups, or
 
 Of the group `speedrun` it also runs one record, such as `speedrun/2025-11-12`.
 
-PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6, TORCH_2_7 and TORCH_2_8 name interpreters with older versions, and
+PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6, TORCH_2_7, TORCH_2_8 and TORCH_2_10 name interpreters with older versions, and
 LIGHTNING_2_2 one with PyTorch 2.6, Lightning 2.2, bitsandbytes 0.41, requests and no Triton, of which bitsandbytes 0.41 needs an older one;
 TORCHAO_0_8 one with PyTorch 2.6, torchao 0.8, torchdata, datasets, tensorboard, tiktoken, blobfile and tabulate; TORCHAO_0_10 one with PyTorch
 2.7, torchao 0.10 and the same besides; PEFT_0_19 one with PyTorch
@@ -218,6 +218,7 @@ RECORDS = {
     "2025-05-24_StableTorch": "2.8",
     "2025-09-17_UpdateSmoothing": "2.8",
     "2025-09-30_SmoothedSnooMedium": "2.8",
+    "2025-10-04_GPT2MediumLayerReuse": "2.10",
     "2025-11-12_BlockMaskRedundantOp": "2.7",
 }
 # Replacements in each program: no search of Inductor for faster kernels, which compiles each some twenty times, and fewer steps.
@@ -496,11 +497,11 @@ GROUPS = {
         "Records of modded-nanogpt on 8 H100", speedrun,
         "KellerJordan/modded-nanogpt, `records`, of the short track 2025-05-24 and of the medium one the others: the log of a record has the program, "
         "the version of PyTorch and the peaks in MiB",
-        "PyTorch 2.8.0 and 2.7.0 as the logs name them (those of April and May 2025 name nightlies of them), rank 0 of 8 (`--ranks 0`), the record's own "
-        "program with random tokens, without Inductor's search for faster kernels (`coordinate_descent_tuning`), which compiles each kernel many times; "
+        "PyTorch 2.10.0, 2.8.0 and 2.7.0 as the logs name them (those of April, May and October 2025 name nightlies), rank 0 of 8 "
+        "(`--ranks 0`), the record's own program with random tokens, without Inductor's search for faster kernels (`coordinate_descent_tuning`), which compiles each kernel many times; "
         "two steps of warm-up, three of training, and the validations before and after these",
-        "Equal to the MiB, but for two of September 2025: 2025-09-17 has 2 MiB less in use than published, and 18 MiB less reserved, and 2025-09-30 has "
-        "3 MiB less in use; why is not known."),
+        "Equal to the MiB, but for three: 2025-09-17 has 2 MiB less in use than published, and 18 MiB less reserved; 2025-09-30 has 3 MiB less in use; "
+        "2025-10-04 has 2 MiB less in use, and 1,414 MiB less reserved. Why is not known."),
     "nanochat": Group(
         "Pretraining of nanochat on 8 H100", nanochat,
         "reports that karpathy/nanochat writes (`report.md`) of its d20 on 8 H100 or H20, six of October and November 2025 with one figure: "
