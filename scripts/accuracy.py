@@ -7,8 +7,8 @@ usage: accuracy.py measure TOOL PYTHON SOURCES [GROUP...]    runs the groups, or
 
 Of the group `speedrun` it also runs one record, such as `speedrun/2025-11-12`.
 
-PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6, TORCH_2_7, TORCH_2_8 and TORCH_2_10 name interpreters with older versions, and
-LIGHTNING_2_2 one with PyTorch 2.6, Lightning 2.2, bitsandbytes 0.41, requests and no Triton, of which bitsandbytes 0.41 needs an older one;
+PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6, TORCH_2_7, TORCH_2_8 and TORCH_2_10 name interpreters with older
+versions, and LIGHTNING_2_2 one with PyTorch 2.6, Lightning 2.2, bitsandbytes 0.41, requests and no Triton, of which bitsandbytes 0.41 needs an older one;
 TORCHAO_0_8 one with PyTorch 2.6, torchao 0.8, torchdata, datasets, tensorboard, tiktoken, blobfile and tabulate; TORCHAO_0_10 one with PyTorch
 2.7, torchao 0.10 and the same besides; PEFT_0_19 one with PyTorch
 2.13, transformers 5.13.1, bitsandbytes 0.49.2, datasets, accelerate and the peft of its source; TRANSFORMERS_4_57 one with PyTorch 2.11,
@@ -497,9 +497,9 @@ GROUPS = {
         "Records of modded-nanogpt on 8 H100", speedrun,
         "KellerJordan/modded-nanogpt, `records`, of the short track 2025-05-24 and of the medium one the others: the log of a record has the program, "
         "the version of PyTorch and the peaks in MiB",
-        "PyTorch 2.10.0, 2.8.0 and 2.7.0 as the logs name them (those of April, May and October 2025 name nightlies), rank 0 of 8 "
-        "(`--ranks 0`), the record's own program with random tokens, without Inductor's search for faster kernels (`coordinate_descent_tuning`), which compiles each kernel many times; "
-        "two steps of warm-up, three of training, and the validations before and after these",
+        "PyTorch 2.10.0, 2.8.0 and 2.7.0 as the logs name them (those of April, May and October 2025 name nightlies), rank 0 of 8 (`--ranks 0`), the "
+        "record's own program with random tokens, without Inductor's search for faster kernels (`coordinate_descent_tuning`), which compiles each kernel "
+        "many times; two steps of warm-up, three of training, and the validations before and after these",
         "Equal to the MiB, but for three: 2025-09-17 has 2 MiB less in use than published, and 18 MiB less reserved; 2025-09-30 has 3 MiB less in use; "
         "2025-10-04 has 2 MiB less in use, and 1,414 MiB less reserved. Why is not known."),
     "nanochat": Group(
