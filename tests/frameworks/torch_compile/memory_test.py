@@ -270,7 +270,7 @@ def check_large_loss_outside():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            in_a_budget(whole * 34 // 100)
+            in_a_budget(whole * 40 // 100)
         except Exception as error:
             named = _named(str(error))
         else:
