@@ -2,8 +2,8 @@
 """PyTorch's min-cut partitioner on the task graph of a training step: what it would keep for the backward pass.
 
 The partitioner gets a joint graph of FX with a node for each task that makes data: its operator, the sizes of its results, and its
-time. Of its answer counts which data of the forward pass is kept. The rest is made again before the first task of the backward pass
-that reads it, as in the graphs that PyTorch writes.
+time. It answers with the data of the forward pass to keep. The rest is made again before the first task of the backward pass that reads
+it, as in the graphs that PyTorch writes.
 """
 import copy
 import operator

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Task graphs of training steps compared with their dry runs, and schedules of the steps in shares of their peak.
 
-A dry run writes the task graph of a program that knows nothing of tidepool. Of it are told the peak over that of the dry run and the
-time of all tasks over the dry run's clock. The table has the time of the schedule over that of the step: of each policy in paged
-memory, with as few blocks as suffice run again as torch.utils.checkpoint does it, and with what PyTorch's min-cut partitioner keeps at
-the fastest budget that fits. Run it with a Python that has PyTorch, and for some programs torchvision, transformers, peft and accelerate.
+A dry run writes the task graph of a program that knows nothing of tidepool. The script compares the peak of the graph with that of the
+dry run, and the time of all tasks with the dry run's clock. The table has the time of the schedule over that of the step: for each
+policy in paged memory, with the fewest blocks that run again under torch.utils.checkpoint and let the step fit, and with the data that
+PyTorch's min-cut partitioner keeps at the fastest budget that fits. Run it with a Python that has PyTorch, and for some programs torchvision, transformers, peft and accelerate.
 usage: step_schedules.py TOOL NAME...      NAME: one of ALL; prints figures for bench/results
-       step_schedules.py page [--check]    writes the tables of RESULTS into docs/guide/dryrun.md; with --check tells if they differ, and
+       step_schedules.py page [--check]    writes the tables of RESULTS into docs/guide/dryrun.md; with --check fails if they differ, or
                                            where `best` is not the fastest
 """
 import gzip
