@@ -90,6 +90,7 @@ class _Outside:
         self.most = 0  # during the graph: weights, inputs, optimizer state, other graphs
         self.between = 0  # added between the forward and the backward pass, such as by a loss that is not compiled
         self.loss: Optional[int] = None  # of that, what PyTorch reserved beside the slab in the first step
+        self.reserved = 0  # by PyTorch at the end of that; it may have given that back by the end of the step
 
     def estimate(self, captured: _capture.Captured, device: torch.device) -> int:
         """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
@@ -269,7 +270,8 @@ class _Job:
 
     def begin_backward(self, region: "_Region") -> None:
         if self._border is not None and self._border[0] is region:
-            region.outside.loss = max(0, _reserved(region.compiled.planner.device) - self._border[1])
+            region.outside.reserved = _reserved(region.compiled.planner.device)
+            region.outside.loss = max(0, region.outside.reserved - self._border[1])
         self._border = None
         if region in self.open:
             if self.open[-1] is not region:
@@ -874,7 +876,8 @@ class _Region:
     def _has_unexpected_loss(self, device: torch.device) -> bool:
         """Warns of a step that took more than the budget, once. Returns whether it was for a loss."""
         planner = self.compiled.planner
-        plan, loss, outside = planner.plan, self.outside.loss or 0, _reserved(device)
+        plan, loss, outside = planner.plan, self.outside.loss or 0, max(_reserved(device), self.outside.reserved)
+        self.outside.reserved = 0
         taken = _slab.figures_of(device).bytes + outside
         if taken <= plan.budget * _TOO_HIGH:
             return False
