@@ -198,16 +198,16 @@ struct ChainOptions {
 // has at most 1/16,384 of the bytes of all data of forward tasks: masks and tables that each block
 // reads, new values of buffers, and data that a program holds to the end.
 //
-// With recomputation long-lived data is resident too, if the chain then needs less memory where
-// each part keeps its output alone until it runs again. Forward tasks write a large part of all
-// data while it waits for its last forward use: what a later part joins, what each block of a
-// decoder reads, and what a program holds. So are inputs that are on the device before the
-// iteration and after it, and data of forward tasks that may not run again, such as dropout, if it
-// has at most half of the bytes of its activation. The other tasks of its part may then run again.
-// Data that no backward task needs is kept at a cut, as a part of its activation, if the activation
-// on each side has at least four times its bytes: residual sums of which backward tasks need
-// copies. Gradients of weights that do not exist before the iteration are in y from the part that
-// writes them on.
+// With recomputation these are resident too: inputs that are on the device before the iteration and
+// after it, and data of forward tasks that may not run again, such as dropout, if it has at most
+// half of the bytes of its activation. The other tasks of its part may then run again. Long-lived
+// data is resident if the chain then needs less memory where each part keeps its output alone until
+// it runs again: data that waits for its last forward use while forward tasks write a large part of
+// all data, such as what a later part joins, what each block of a decoder reads, and what a program
+// holds. Data that no backward task needs is kept at a cut, as a part of its activation, if the
+// activation on each side has at least four times its bytes: residual sums of which backward tasks
+// need copies. Gradients of weights that do not exist before the iteration are in y from the part
+// that writes them on.
 //
 // InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
 // the first backward task; ResourceExhausted when weights need more than the memory. O(tasks + data

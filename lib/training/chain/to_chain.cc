@@ -19,7 +19,7 @@ namespace {
 using Part = GraphChain::Part;
 using Sizes = std::vector<std::int64_t>;
 
-// Of the forward tasks: data that waits less long than a part is no long-lived data.
+// Long-lived data waits while forward tasks write at least this part of all data.
 constexpr std::int64_t kMostParts = 64;
 
 std::vector<Part> PartsBetween(const std::vector<Cut>& cuts, const GraphWalk& walk,

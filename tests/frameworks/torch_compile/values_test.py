@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import copy
+import gc
 import os
 import pathlib
 import shutil
@@ -21,7 +22,7 @@ from torch.utils import cpp_extension
 import isolated
 import models
 import tidepool.torch as tidepool_torch
-from tidepool._torch_compile import _link
+from tidepool._torch_compile import _expected, _link, _optimizers, _private
 
 STEPS = int(os.environ.get("STEPS", 5))
 UNLIMITED = 1 << 40
@@ -1365,6 +1366,27 @@ def programs_without_a_graph_are_told():
         assert told(torch.nn.Linear) == told(torch.nn.Linear, lambda model: lambda x: model(x)) == 1
         assert told(torch.nn.Linear, lambda model: model.forward) == 1
         assert told(torch.nn.Linear, lambda model: torch.nn.Linear(8, 8)) == 0  # it does not train
+
+
+def programs_that_are_gone_cost_no_step_anything():
+    def step_of_another():
+        model = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(2, 8)).sum().backward()
+        optimizer.step()
+
+    compiled = tidepool_torch.compile(torch.nn.Linear(8, 8), budget=UNLIMITED)
+    step_of_another()
+    assert _optimizers._called
+    del compiled
+    torch.compiler.reset()
+    gc.collect()
+    with unittest.mock.patch.object(_private, "modules_compiled_by", return_value=[]) as search:
+        _expected.expect_graphs_of_all()
+        step_of_another()
+        assert not _optimizers._called
+        step_of_another()
+    assert search.call_count == 1
 
 
 def without_memory_of_the_host_data_stays():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A warning for a compiled program of which no graph comes to the backend, since then nothing keeps its budget."""
+import functools
 import inspect
 import warnings
 import weakref
@@ -39,13 +40,14 @@ def _graph_count() -> int:
 
 
 def _expect(modules: Callable[[], _Modules]) -> None:
-    """Warns after the first step that trains modules if no graph with a backward pass has come by then."""
+    """Warns after the first step that trains modules if no graph with a backward pass has come by then. Ends where there are no modules."""
     count = _graph_count()
 
     def check(optimizer: Optimizer) -> bool:
-        if _graph_count() > count:
+        found = list(modules())
+        if not found or _graph_count() > count:
             return True
-        if not _has_trained(optimizer, modules()):
+        if not _has_trained(optimizer, found):
             return False
         warnings.warn("tidepool: no graph with a backward pass has come from torch.compile by the end of the first step, so no budget is kept. Call "
                       "the compiled model in the place of the model itself, outside of torch.compiler.disable(), and with fullgraph=True, which "
@@ -63,11 +65,11 @@ def expect_graphs(program: Callable[..., Any]) -> None:
 
 def expect_graphs_of_all() -> None:
     """Expects graphs of the modules that torch.compile has for the backend when an optimizer steps next."""
-    found: List[weakref.ref[torch.nn.Module]] = []
+    @functools.lru_cache(maxsize=None)
+    def found() -> "List[weakref.ref[torch.nn.Module]]":
+        return [weakref.ref(module) for module in _private.modules_compiled_by("tidepool")]
 
     def modules() -> _Modules:
-        if not found:
-            found.extend(map(weakref.ref, _private.modules_compiled_by("tidepool")))
-        return [one for one in (one() for one in found) if one is not None]
+        return [one for one in (one() for one in found()) if one is not None]
 
     _expect(modules)
