@@ -19,7 +19,7 @@ namespace {
 using Part = GraphChain::Part;
 using Sizes = std::vector<std::int64_t>;
 
-// Long-lived data waits while forward tasks write at least this part of all data.
+// Long-lived data waits at least while forward tasks write a 64th of all data.
 constexpr std::int64_t kMostParts = 64;
 
 std::vector<Part> PartsBetween(const std::vector<Cut>& cuts, const GraphWalk& walk,
