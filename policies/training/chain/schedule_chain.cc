@@ -44,6 +44,8 @@ class GraphScheduler {
                bool is_again);
   absl::Status AddRuns(std::size_t number);
   absl::Status AddRuns();
+  std::vector<bool> NeededRuns() const;
+  void LeaveOutUnreadRuns();
   void AddTransfers();
   void AddTransfers(std::size_t number);
   void AddTransfers(std::size_t number, const ChainStep& out, const ChainStep& in,
@@ -70,6 +72,7 @@ class GraphScheduler {
   const std::int64_t granule_;
   double rounding_ = 0;
   std::vector<transfers::TaskRun> runs_;
+  std::vector<bool> is_again_;                         // by run
   std::vector<double> starts_;                         // by run
   std::vector<double> chain_starts_;                   // by chain
   std::vector<std::vector<std::size_t>> runs_before_;  // by chain and its step
@@ -84,6 +87,7 @@ void GraphScheduler::AddRuns(const GraphChain& made, std::size_t begin, std::siz
   for (std::size_t task = begin; task < end; ++task) {
     if (is_again && chain::IsLeftOut(graph_.tasks[task], made.resident)) continue;
     runs_.push_back({task, made.algorithms[task]});
+    is_again_.push_back(is_again);
     starts_.push_back(seconds);
     seconds += graph_.tasks[task].algorithms[made.algorithms[task]].seconds;
   }
@@ -123,6 +127,44 @@ absl::Status GraphScheduler::AddRuns() {
   }
   rounding_ = kEqualSeconds * seconds;
   return absl::OkStatus();
+}
+
+// Returns which runs are first ones, or write data again that a later run reads.
+std::vector<bool> GraphScheduler::NeededRuns() const {
+  std::vector<bool> is_needed(runs_.size());
+  std::vector<bool> is_read(graph_.data.size());  // by a later run, before one that writes it
+  for (std::size_t data = 0; data < graph_.data.size(); ++data) {
+    is_read[data] = ExistsAfter(graph_.data[data]);
+  }
+  for (std::size_t run = runs_.size(); run-- > 0;) {
+    const GraphTask& task = graph_.tasks[runs_[run].task];
+    is_needed[run] =
+        !is_again_[run] || std::any_of(task.writes.begin(), task.writes.end(),
+                                       [&](std::size_t data) { return is_read[data]; });
+    if (!is_needed[run]) continue;
+    for (const std::size_t data : task.writes) is_read[data] = false;
+    for (const std::size_t data : task.reads) is_read[data] = true;
+    for (const std::size_t data : task.updates) is_read[data] = true;
+  }
+  return is_needed;
+}
+
+// A part runs again as a whole on the chain. Tasks at its end often make no data that its backward
+// pass reads, such as the sum at the end of a block.
+void GraphScheduler::LeaveOutUnreadRuns() {
+  const std::vector<bool> is_needed = NeededRuns();
+  std::vector<std::size_t> before = {0};  // by run: the needed ones before it
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    const std::size_t left = before.back();
+    runs_[left] = runs_[run];
+    starts_[left] = starts_[run];
+    before.push_back(left + (is_needed[run] ? 1 : 0));
+  }
+  runs_.resize(before.back());
+  starts_.resize(before.back());
+  for (std::vector<std::size_t>& steps : runs_before_) {
+    for (std::size_t& runs : steps) runs = before[runs];
+  }
 }
 
 // Returns the absence of a datum between its last use in the first `runs` runs and its next one, if
@@ -231,6 +273,7 @@ void GraphScheduler::Merge() {
 
 absl::StatusOr<Schedule> GraphScheduler::Make() {
   if (absl::Status status = AddRuns(); !status.ok()) return status;
+  LeaveOutUnreadRuns();
   const double rate = chains_.front().made.chain.link_bytes_per_second;
   problem_ = transfers::MakeGraphProblem(
       graph_, runs_,

@@ -18,6 +18,7 @@ namespace tidepool {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::RandomChains;
 
 constexpr std::int64_t kMuch = std::int64_t{1} << 59;
@@ -29,6 +30,31 @@ double SecondsOfInputs(const TaskGraph& graph, const Chain& chain) {
   return static_cast<double>(bytes) / chain.link_bytes_per_second;
 }
 
+// Returns the tasks that run again and make no data that is read before it is made once more.
+std::vector<std::string> UnreadRuns(const TaskGraph& graph, const Schedule& schedule) {
+  std::vector<std::string> unread;
+  std::vector<bool> has_run(graph.tasks.size());
+  std::vector<std::size_t> last_run(graph.data.size());  // the step that made the datum last
+  std::vector<bool> is_read(schedule.steps.size());
+  for (std::size_t step = 0; step < schedule.steps.size(); ++step) {
+    if (schedule.steps[step].kind != StepKind::kRun) continue;
+    const GraphTask& task = graph.tasks[schedule.steps[step].index];
+    for (const std::size_t data : task.reads) is_read[last_run[data]] = true;
+    for (const std::size_t data : task.updates) is_read[last_run[data]] = true;
+    for (const std::size_t data : task.writes) last_run[data] = step;
+  }
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    if (ExistsAfter(graph.data[data])) is_read[last_run[data]] = true;
+  }
+  for (std::size_t step = 0; step < schedule.steps.size(); ++step) {
+    if (schedule.steps[step].kind != StepKind::kRun) continue;
+    const std::size_t task = schedule.steps[step].index;
+    if (has_run[task] && !is_read[step]) unread.push_back(graph.tasks[task].name);
+    has_run[task] = true;
+  }
+  return unread;
+}
+
 // Expects that the schedule of a policy runs on the graph, in the memory of the chain and its time.
 // Returns how many tasks run again; -1 where the policy finds no schedule.
 int RunsAgain(const char* policy, const TaskGraph& graph, const GraphChain& made) {
@@ -38,6 +64,7 @@ int RunsAgain(const char* policy, const TaskGraph& graph, const GraphChain& made
   const double seconds = testing::SimulatedSeconds(graph, made, schedule);
   if (seconds < 0) return 0;
   EXPECT_EQ(schedule->policy, policy);
+  EXPECT_THAT(UnreadRuns(graph, *schedule), IsEmpty());
   EXPECT_LE(seconds, (chain->seconds + SecondsOfInputs(graph, made.chain)) * (1 + 1e-9));
   std::size_t runs = 0;
   for (const ScheduleStep& step : schedule->steps) runs += step.kind == StepKind::kRun ? 1 : 0;
