@@ -37,7 +37,9 @@ class Steps:
         self.recording = recording
         self.path = path
         self.mode = None
-        self.layers = Layers(torch, self.tell_models_apart)
+        checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
+        self.layers = Layers(torch, self.tell_models_apart, checkpoints)
+        self.calls = torch.nn.modules.module.register_module_forward_pre_hook(self.layers.called) if checkpoints else None
         self.gradients = {}  # of the step: address and name
         self.optimizers = weakref.WeakSet()
         self.is_in_step = 0  # calls of `step` of optimizers
@@ -45,7 +47,6 @@ class Steps:
         self.peak = 0  # live bytes, of all steps so far
         self.clock = clock
         self.end_of_work = end or clock
-        self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
         self.is_in_budget = bool(os.environ.get("TIDEPOOL_DRYRUN_BUDGET"))
         from torch.optim.optimizer import register_optimizer_step_pre_hook
         self.hook = register_optimizer_step_pre_hook(self.updates_begin)
@@ -64,13 +65,13 @@ class Steps:
         """Ends the step `number`, and begins the next one."""
         if self.mode is not None:
             self.keep(number, self.mode)
-            self.layers.run_again(self.checkpoints)
-            self.checkpoints = []
             self.mode.begin_step()
         elif self.recording.has_begun and not modes_of_program():
             self.mode = mode_of(self)
             self.has_new_peak()
             self.mode.__enter__()
+            if self.calls:
+                self.calls.remove()
         self.gradients = {}
         self.layers.begin()
 
@@ -79,8 +80,8 @@ class Steps:
         step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, mode.names)}
         self.before = mode.names
         replace(self.path, step)
-        # In a further run the first step may lack the change that is tried, so it must not take the place of the last one.
-        if self.has_new_peak() and not self.checkpoints and not self.is_in_budget:
+        # In a budget later steps may take less, so an earlier one must not take the place of the last one.
+        if self.has_new_peak() and not self.is_in_budget:
             replace(self.path + LARGEST, step)
 
     def notes(self, mode):
@@ -159,9 +160,10 @@ def clocks_of(torch):
 class Layers:
     """The modules of the program: where each operator belongs. A gradient belongs to the place of its operator, by the
     sequence numbers of autograd. Hooks of modules would change compiled code, so the stack tells which module runs. Of several models
-    the names of modules and parameters begin with that of the class; `tell_models_apart` gets the title of the first one at the second."""
+    the names of modules and parameters begin with that of the class; `tell_models_apart` gets the title of the first one at the second.
+    Modules with a path in `checkpoints` run again in the backward pass."""
 
-    def __init__(self, torch, tell_models_apart=lambda title: None):
+    def __init__(self, torch, tell_models_apart=lambda title: None, checkpoints=()):
         self.torch = torch
         self.call = torch.nn.Module._call_impl.__code__
         self.tell_models_apart = tell_models_apart
@@ -171,6 +173,8 @@ class Layers:
         self.names, self.unnamed = {}, {}  # by the identity of a parameter
         self.of_sequence = {}
         self.places = {}  # one object for all operators of a place
+        self.checkpoints = checkpoints
+        self.repeated = set()  # identities of modules that run again
 
     def begin(self):
         self.of_sequence = {}
@@ -185,6 +189,8 @@ class Layers:
             self.has_titles = True
             self._tell_apart(models[0])
         self._name(root)
+        if self.checkpoints:
+            self._run_again()
 
     def _free_title(self, title):
         """Returns a title that no other model has."""
@@ -232,13 +238,17 @@ class Layers:
         return {address: own for root in self.titles for name, tensor in getattr(root, kind)()
                 for address, own in addresses_of(self.torch, tensor, self._path(root, name)).items()}
 
-    def run_again(self, paths):
+    def _run_again(self):
         """Lets modules keep their input alone, and run again in the backward pass."""
         from torch.utils.checkpoint import checkpoint
-        for root in self.titles:
-            for path, module in root.named_modules():
-                if self._path(root, path) in paths:
-                    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+        for module in itertools.chain.from_iterable(root.modules() for root in self.titles):
+            if self.paths.get(id(module)) in self.checkpoints and id(module) not in self.repeated:
+                self.repeated.add(id(module))
+                module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+
+    def called(self, *_):
+        """Adds a model when it is called, before its first operator is noted."""
+        self.of_stack()
 
     def place(self, is_backward):
         """Returns the layer and the line of the program that runs now."""

@@ -20,6 +20,7 @@ parser.add_argument("--tied", action="store_true")
 parser.add_argument("--checkpoint", type=int, default=0, help="the first blocks")
 parser.add_argument("--keep-gradients", action="store_true")
 parser.add_argument("--longer-step", type=int, default=-1)
+parser.add_argument("--larger-step", type=int, default=-1, help="has 128 MiB more")
 parser.add_argument("--ema", action="store_true")
 parser.add_argument("--dropout", type=float, default=0)
 parser.add_argument("--optimizer", default="AdamW")
@@ -155,6 +156,7 @@ optimizer = getattr(torch.optim, options.optimizer)(model.parameters(), lr=1e-3)
 scaler = torch.amp.GradScaler("cuda", enabled=options.type == "float16")
 averages = [parameter.detach().clone() for parameter in model.parameters()] if options.ema else []
 for step in range(options.steps):
+    more = torch.empty(1 << 27, dtype=torch.uint8, device="cuda") if step == options.larger_step else None
     for _ in range(options.micro_batches + (step == options.longer_step)):
         inputs = batch()
         with torch.autocast("cuda", getattr(torch, options.type)) if options.type else contextlib.nullcontext():
