@@ -2,6 +2,7 @@
 """Changes that would make a program fit, and a larger batch that does: checked by further dry runs, or computed from the task graph of its step."""
 import contextlib
 import dataclasses
+import itertools
 import math
 import pathlib
 import re
@@ -198,9 +199,10 @@ class Remedies:
         return best or row
 
     def of_blocks(self, found, peak, slowdown, is_checked):
-        names = found["blocks"]
-        how = f"torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) of {names[0]}" + (f" to {names[-1]}" if names[1:] else "")
-        return self.row(f"recompute {len(names)} of {found['of']} blocks (checkpoint)", peak, slowdown, how, is_checked)
+        kinds = itertools.groupby(sorted(found["blocks"], key=what_if.kind_of), what_if.kind_of)
+        parts = [f"{names[0]} to {names[-1]}" if names[1:] else names[0] for names in (list(kind) for _, kind in kinds)]
+        return self.row(f"recompute {len(found['blocks'])} of {found['of']} blocks (checkpoint)", peak, slowdown,
+                        f"torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) of {', '.join(parts)}", is_checked)
 
     def in_budget(self):
         """Returns the row of a dry run in a budget; None where that does not suffice, tidepool is not beside PyTorch, or data that

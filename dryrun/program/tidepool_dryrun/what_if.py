@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and time of a training step after a change, computed from its graph."""
+import itertools
 import math
 import re
 
@@ -46,13 +47,15 @@ def bytes_of(graph, kind):
 
 
 def growing(graph):
-    """Returns the identities of the data that grows with the batch: inputs, and data computed from them. Gradients of weights do not, nor
-    does one in another type, of which they are copies."""
-    found = {id(datum) for datum in graph.data if datum.homes.get("before") == "host"}
+    """Returns the identities of the data that grows with the batch: the batch, and data computed from it or from nothing. Gradients of weights
+    do not, nor does one in another type, of which they are copies. The batch comes from the host, or an earlier step or the program before
+    its first one made it: it is no buffer then, and stays as it is."""
+    fixed = {id(datum) for task in graph.tasks for datum in task.updates} | {id(datum) for datum in graph.data if datum.address in graph.step["buffers"]}
+    found = {id(datum) for datum in graph.data if datum.kind == "input" and (datum.homes.get("before") == "host" or id(datum) not in fixed)}
     for task in graph.tasks:
         if task.phase == "update":
             continue
-        used = task.reads + task.updates
+        used = [datum for datum in task.reads + task.updates if task in datum.users]  # not what the program lets go then
         if not used or any(id(datum) in found for datum in used):
             found.update(id(datum) for datum in task.writes if datum.kind != "weight-gradient")
     for task in reversed(graph.tasks):
@@ -144,20 +147,25 @@ def forward_passes(graph):
     return numbers
 
 
-def blocks(graph, depth):
+def blocks(graph, depth, most_kinds=1):
     """Returns the forward tasks by blocks, in their order: for each block a list for each forward pass. A block has modules inside.
-    Blocks with equal names but for numbers are of one kind: of several, the one with most tasks counts."""
+    Blocks with equal names but for numbers are of one kind: the kinds with most tasks count."""
     kinds, passes = {}, forward_passes(graph)
     for task in graph.tasks:
         block = block_of(task.layer, depth) if task.number in passes else None
         if block and not task.is_left_out:
-            kind = kinds.setdefault(re.sub(r"\d+", "*", block), {})
+            kind = kinds.setdefault(kind_of(block), {})
             kind.setdefault(block, {}).setdefault(passes[task.number], []).append(task)
     for kind in kinds.values():
         for block in [name for name, runs in kind.items() if all(task.layer == name for tasks in runs.values() for task in tasks)]:
             del kind[block]
-    found = max(kinds.values(), key=lambda kind: sum(len(tasks) for runs in kind.values() for tasks in runs.values()), default={})
-    return {block: list(runs.values()) for block, runs in found.items()} if len(found) > 1 else {}
+    several = sorted((kind for kind in kinds.values() if len(kind) > 1), key=lambda kind: -sum(len(tasks) for runs in kind.values() for tasks in runs.values()))
+    found = {block: list(runs.values()) for kind in several[:most_kinds] for block, runs in kind.items()}
+    return dict(sorted(found.items(), key=lambda one: one[1][0][0].number))
+
+
+def kind_of(block):
+    return re.sub(r"\d+", "*", block)
 
 
 def needed_again(block, tasks):
@@ -240,10 +248,10 @@ class Checkpoints:
 
 def checkpoints(graph, budget):
     """Returns the blocks to run again so that the step fits in the budget, with peak, slowdown and the number of all blocks: as few as
-    suffice, or all. None where the program has no blocks of one kind."""
+    suffice, or all, of one kind or of all kinds. None where the program has no blocks."""
     made = []
-    for depth in (1, 2):
-        found = blocks(graph, depth)
+    for depth, most_kinds in itertools.product((1, 2), (1, None)):
+        found = blocks(graph, depth, most_kinds)
         names = list(found)
         for count in range(1, len(names) + 1):
             made.append(with_blocks(graph, {name: found[name] for name in names[:count]}, len(names)))

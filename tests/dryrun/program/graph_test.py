@@ -605,6 +605,32 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(what_if.blocks(of_layers, 1), {}, "a layer alone is no block")
         self.assertIsNone(what_if.checkpoints(blocks(2, "net"), 1))
 
+    # Two towers of two blocks each, the first one with more tasks.
+    def test_blocks_may_be_of_several_kinds(self):
+        program = Program()
+        program.begin()
+        program.run("input", makes=(1,), layer="")
+        names = ["images.0", "images.1", "texts.0", "texts.1"]
+        for number, name in enumerate(names):
+            x = 10 * number
+            program.run("gelu", uses=(x + 1,), makes=(x + 2,), layer=f"{name}.mm")
+            program.run("mm", uses=(x + 2,), makes=(x + 11,), layer=f"{name}.mm")
+            if name.startswith("images"):
+                program.run("view", uses=(x + 11,), changes=(x + 11,), layer=f"{name}.mm")
+        for number, name in reversed(list(enumerate(names))):
+            x = 10 * number
+            program.run("mm", "backward", uses=(x + 2,), layer=f"{name}.mm")
+            program.free(x + 2)
+            program.run("gelu_backward", "backward", uses=(x + 1,), layer=f"{name}.mm")
+        found = program.graph()
+        for budget, chosen in ((8 * BLOCK, names[:1]), (7 * BLOCK, names[:2]), (6 * BLOCK, names[:3]), (1, names[:3])):
+            with self.subTest(budget):
+                self.assertEqual(what_if.checkpoints(found, budget)["blocks"], chosen)
+        one = object.__new__(remedies.Remedies)
+        one.budget = 1
+        row = one.of_blocks({"blocks": names[:3], "of": 4}, 1, 1.0, False)
+        self.assertEqual((row["name"], row["how"].partition(" of ")[2]), ("recompute 3 of 4 blocks (checkpoint)", "images.0 to images.1, texts.0"))
+
     def test_state_of_optimizers_may_be_smaller_or_elsewhere(self):
         found = blocks(4)
         peak, slowdown = what_if.state_on_host(found, 1e9)
@@ -741,6 +767,23 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(self.larger(None, 500, 500, words="t.py")["times"], 1)
         self.assertIsNone(self.larger(None, 1000, 500, words="t.py", steps=0), "a program that does not train may have no batch")
 
+    # The batch of the step before ends when the program makes the next one. Averages change.
+    def test_a_batch_may_be_made_on_the_gpu_or_before_the_step(self):
+        program = Program()
+        for address in (1, 2, 3, 4, 5):
+            program.take(address)
+        program.step.update(weights={1: "weight"}, buffers={2: "buffer"})
+        program.begin()
+        program.run("randn", makes=(10,))
+        program.free(3)
+        program.run("mm", uses=(1, 2), makes=(11,))
+        program.run("mm", uses=(10, 11), makes=(12,))
+        program.run("mm", uses=(4, 11), makes=(13,))
+        program.run("lerp_", uses=(1,), changes=(5,), may_rerun=False)
+        step = program.graph()
+        grows = what_if.growing(step)
+        self.assertEqual([datum.address for datum in step.data if id(datum) in grows], [3, 4, 10, 12, 13])
+
     # PyTorch reserves twice as much as is live with four samples, and hardly more with many.
     def test_a_short_program_runs_once_more(self):
         words = {"reserved": 280, "seconds": 2, "runs": lambda batch: 240 + 10 * batch}
@@ -873,7 +916,7 @@ class RemediesTest(unittest.TestCase):
 
         def checkpoints(_, budget):
             count = min(10, max(1, -(-(100 - budget) // 10)))
-            return {"blocks": list(range(count)), "of": 10, "peak": 100 - 10 * count, "slowdown": 1.0}
+            return {"blocks": [f"blocks.{number}" for number in range(count)], "of": 10, "peak": 100 - 10 * count, "slowdown": 1.0}
 
         def with_enough(checkpoints):
             tried.append(len(checkpoints))
