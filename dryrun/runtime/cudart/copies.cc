@@ -116,7 +116,7 @@ cudaError_t QueueWithoutData(Runtime& runtime, const StreamRef& stream, const Co
                              const Region& to, const Region& from) {
   absl::Status status;
   if (!IsEmpty(to)) {
-    status = QueueReadOfKnown(runtime, stream, shape);
+    status = QueueReadOfKnown(runtime, stream, shape, to.kind == MemoryKind::kPinned);
   } else if (IsEmpty(from)) {
     status = QueueCopyOfKnown(runtime, stream, shape);
   } else {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dryrun/runtime/cudart/known_copies.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -20,13 +25,32 @@ void ForgetRows(KnownBytes& known, const CopyShape& shape) {
   }
 }
 
+// Gives the whole pages of a range of pinned memory back to the host, which gives zeros on the next
+// touch. Returns false if the system cannot, or the range is small.
+bool DropPages(char* begin, std::size_t bytes) {
+  constexpr std::size_t kLeastBytes = std::size_t{64} << 10;  // less is as fast to write
+  if (bytes < kLeastBytes) return false;
+  static const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const auto address = reinterpret_cast<std::intptr_t>(begin);
+  const std::int64_t head = RoundUp(address, page) - address;
+  const std::int64_t pages = (static_cast<std::int64_t>(bytes) - head) / page * page;
+  if (madvise(begin + head, static_cast<std::size_t>(pages), MADV_DONTNEED_LOCKED) != 0) {
+    return false;
+  }
+  std::memset(begin, 0, static_cast<std::size_t>(head));
+  std::memset(begin + head + pages, 0, bytes - static_cast<std::size_t>(head + pages));
+  return true;
+}
+
 // Reads the rows into memory of the host. Large copies leave bytes alone that are not known: a
 // checkpoint of a model may be larger than the memory of the host.
-void ReadRows(const KnownBytes& known, const CopyShape& shape) {
+void ReadRows(const KnownBytes& known, const CopyShape& shape, bool is_pinned) {
   constexpr std::int64_t kMostZeros = std::int64_t{16} << 20;
   for (std::size_t row = 0; row < shape.height; ++row) {
     char* const to = shape.to + row * shape.to_pitch;
-    if (BytesOf(shape) <= kMostZeros) std::memset(to, 0, shape.width);
+    if (BytesOf(shape) <= kMostZeros && !(is_pinned && DropPages(to, shape.width))) {
+      std::memset(to, 0, shape.width);
+    }
     known.Read(shape.from + row * shape.from_pitch, to, WidthOf(shape));
   }
 }
@@ -68,8 +92,9 @@ absl::Status QueueForgettingRows(Runtime& runtime, const StreamRef& stream,
 
 }  // namespace
 
-absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
-  return Queue(runtime, stream, [shape](KnownBytes& known) { ReadRows(known, shape); });
+absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                              bool is_pinned) {
+  return Queue(runtime, stream, [=](KnownBytes& known) { ReadRows(known, shape, is_pinned); });
 }
 
 absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {

@@ -12,8 +12,10 @@
 
 namespace tidepool::cudart_host {
 
-// Queues a copy to the host. Copies of more than 16 MiB write only known bytes.
-absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
+// Queues a copy to the host. Copies of more than 16 MiB write only known bytes. Pinned memory takes
+// none of the host's for zeros: a step that offloads may send more than the host has.
+absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                              bool is_pinned);
 // Queues a copy from the host, which is read at once.
 absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
 // Queues a copy between devices.

@@ -105,4 +105,8 @@ bool Allocations::Overlap(const void* address, std::int64_t bytes) const {
   return ranges_.Overlap(address, bytes);
 }
 
+void LockOnTouch(void* address, std::int64_t bytes) {
+  static_cast<void>(mlock2(address, static_cast<std::size_t>(bytes), MLOCK_ONFAULT));
+}
+
 }  // namespace tidepool::host

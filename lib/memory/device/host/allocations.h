@@ -48,6 +48,10 @@ class AddressArena {
   FreeRanges free_;  // offsets from the end at which the order begins
 };
 
+// Keeps pages in memory from the first touch on, if the limits of the process allow it. Memory that
+// is not locked serves as well.
+void LockOnTouch(void* address, std::int64_t bytes);
+
 // The whole allocations of one kind. Thread-safe. The destructor frees the allocations that are
 // left.
 class Allocations {

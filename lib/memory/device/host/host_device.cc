@@ -3,7 +3,6 @@
 // names into errors; the parts do the work.
 #include "tidepool/host_device.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -259,8 +258,7 @@ class HostDeviceOfThreads final : public HostDevice {
             absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
       }
       absl::StatusOr<void*> address = pinned_.Allocate(bytes);
-      // Locking fails beyond the limits of the process; memory that is not locked serves as well.
-      if (address.ok()) static_cast<void>(mlock(*address, static_cast<std::size_t>(bytes)));
+      if (address.ok()) host::LockOnTouch(*address, bytes);
       return address;
     });
   }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "lib/memory/device/host/allocations.h"
 
 namespace tidepool::host {
 namespace {
@@ -46,7 +47,7 @@ absl::Status Registrations::Register(void* address, std::int64_t bytes) {
         "some of the memory is registered already: unregister it before");
   }
   ranges_.Insert(address, bytes);
-  static_cast<void>(mlock(address, static_cast<std::size_t>(bytes)));
+  LockOnTouch(address, bytes);
   return absl::OkStatus();
 }
 

@@ -2,7 +2,10 @@
 // Devices without data keep copies from the host as far as there is room, and nothing that a kernel
 // may have written.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -155,6 +158,31 @@ TEST_F(KnownBytesTest, WorkHappensInTheOrderOfTheStream) {
   EXPECT_STREQ(pinned, "abc");
   EXPECT_EQ(Read(device, 3), Zeros(3));
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
+// Returns how many pages of the range the process has in memory.
+std::size_t PagesInMemory(char* begin, std::size_t bytes) {
+  std::vector<unsigned char> pages(bytes / static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(mincore(begin, bytes, pages.data()), 0);
+  return static_cast<std::size_t>(std::count_if(
+      pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+TEST_F(KnownBytesTest, PinnedMemoryTakesNoneOfTheHostForZeros) {
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  char* const device = NewMemory(kBytes);
+  char* const pinned = NewPinned(kBytes);
+  EXPECT_EQ(PagesInMemory(pinned, kBytes), 0);
+  std::memset(pinned, 1, kBytes);
+  Write(device + 5, "abc");
+  ASSERT_EQ(cudaMemcpy(pinned + 3, device, kBytes - 5, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_LE(PagesInMemory(pinned, kBytes), 4);
+  const std::string ones = std::string(3, '\1');
+  EXPECT_EQ(std::string(pinned, 12), ones + Zeros(5) + "abc" + Zeros(1));
+  EXPECT_EQ(std::string(pinned + kBytes - 4, 4), Zeros(2) + std::string(2, '\1'));
+  EXPECT_TRUE(std::all_of(pinned + 12, pinned + kBytes - 2, [](char c) { return c == 0; }));
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
   EXPECT_EQ(cudaFree(device), cudaSuccess);
 }
