@@ -91,6 +91,20 @@ def step_with_late_zeros(call, batch, optimizer):
     optimizer.step()
 
 
+_last_batch = []
+
+
+def step_with_a_new_batch(call, batch, optimizer):
+    """Makes the batch before it lets the last one go, as a loop over a data loader does."""
+    _last_batch[:] = [tensor.clone() for tensor in batch]
+    step_plainly(call, _last_batch, optimizer)
+
+
+def late_step_with_a_new_batch(call, batch, optimizer):
+    _last_batch[:] = [tensor.clone() for tensor in batch]
+    step_with_late_zeros(call, _last_batch, optimizer)
+
+
 def step_accumulated(call, batch, optimizer):
     for _ in range(2):
         call(*batch).backward()
@@ -177,6 +191,17 @@ def check_habits():
     peaks, plan = train(make, data, budget, step=StepThatKeepsItsLoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
     row("kept loss", budget, peaks, plan)
     assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+
+
+def check_new_batches():
+    """Checks programs with a batch of a twentieth of the memory and more, and an optimizer that takes temporary tensors."""
+    make, data = lambda: models.ResNet(32, (1, 1, 1, 1), 10), lambda: models.images(128, 224, 10)
+    for step in (step_with_a_new_batch, late_step_with_a_new_batch):
+        budget = share_of_eager(make, data, 0.5)
+        peaks, plan = train(make, data, budget, step=step, optimizer=torch.optim.AdamW)
+        row(f"new batches, {step.__name__}", budget, peaks, plan)
+        assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+        _last_batch.clear()
 
 
 def check_first_plans():
@@ -672,7 +697,7 @@ if __name__ == "__main__":
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
-                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small, "moved_model": check_moved_model,
+                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small, "moved_model": check_moved_model, "new_batches": check_new_batches,
                   "large_loss_outside": check_large_loss_outside, "named_sizes": check_named_sizes}
         if not os.environ.get("TIDEPOOL_QUICK"):
             checks["in_triton"] = check_operators_in_triton

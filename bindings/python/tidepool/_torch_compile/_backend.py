@@ -406,7 +406,8 @@ class _Planner:
         self.least = 0  # bytes of the task that needs the most, or of the caller between the passes
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
-        self.for_loss = 0  # bytes that this plan leaves to a loss of unknown size, beside its gradient
+        self.for_loss = 0  # bytes that this plan leaves to a loss of unknown size, beside its gradient, or to the next batch
+        self.for_batch = 0  # of these
         self.excess = 0  # bytes by which the addresses take more than the budget
         self.searches = 0  # after which this is so
         self._problem: Any = None  # the arguments of the search
@@ -555,9 +556,9 @@ class _Planner:
             # Data of the open graphs is beside the slab in this step alone.
             first = self.job.open[0].compiled.planner
             return first.plan.outside_bytes - first.for_loss
-        if self.region.has_stepped():
-            return self.outside.estimate_reserved(captured, self.device, 0)
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
+        if self.region.has_stepped():  # temporary tensors of a step, which PyTorch may just have given back
+            return self.outside.estimate_reserved(captured, self.device, to_come if is_known else 0)
         if captured.kept_outside:  # these are there before the first step, so further ones are added to them
             to_come += captured.gradient_bytes
         known = self.outside.estimate_reserved(captured, self.device, to_come if is_known else 0)
@@ -573,22 +574,31 @@ class _Planner:
         return written
 
     def _searched_beside_loss(self, joint: torch.fx.GraphModule, captured: _capture.Captured, outside: int, has_slab: bool) -> Any:
-        """Returns what `_searched` does. The first step leaves half of the memory to a loss that is not compiled, if it can: its size is not
-        known yet."""
+        """Returns what `_searched` does, beside `_unknown` bytes if it can."""
         self._problem = joint, captured, outside, has_slab
         room = self.options.budget - outside
-        half = min(room // 2, room - self.least)
-        if has_slab and self._may_have_loss(captured) and half > 0:
-            found = self._searched(joint, captured, room - half, has_slab)
-            self.for_loss = min(half, room - found[3].height) if found is not None else 0
+        unknown = min(self._unknown(captured, room), room - self.least)
+        if has_slab and unknown > 0:
+            found = self._searched(joint, captured, room - unknown, has_slab)
+            self.for_loss = min(unknown, room - found[3].height) if found is not None else 0
+            self.for_batch = 0 if self._may_have_loss(captured) else self.for_loss
             if self.for_loss > 0:  # as much as the addresses leave
                 self.excess = 0
                 return found
-        self.for_loss = 0
+        self.for_loss = self.for_batch = 0
         found = self._searched(joint, captured, room, has_slab)
         if found is None:
             raise _NoPlan(self, outside + max(room, self.least))
         return found
+
+    def _unknown(self, captured: _capture.Captured, room: int) -> int:
+        """Returns the bytes to leave to memory of which no step has told yet: half of the room for a loss that is not compiled, or the next batch,
+        which the program makes before it lets this one go."""
+        if self._may_have_loss(captured):
+            return room // 2
+        is_measured = self.region.has_stepped() and (not self.region.keeps_gradients or self.region.planned_at > 0)
+        is_small = self.region.batch_bytes < self.options.budget // 100
+        return 0 if is_measured or is_small or self.nest is not None or self.job.open else self.region.batch_bytes
 
     def _may_have_loss(self, captured: _capture.Captured) -> bool:
         """Returns whether a loss that is not compiled may take memory of which no step has told."""
@@ -806,6 +816,7 @@ class _Region:
         self.module = module
         self.options = options
         self.outside = _Outside()
+        self.batch_bytes = sum(one.numel() * one.element_size() for one in inputs if _is_of_batch(one))
         self.keeps_gradients = False  # whether gradients are there when a step begins
         self.nest: Optional[_Nest] = None
         self.number = 0  # in the nest
@@ -902,7 +913,10 @@ class _Region:
             torch.cuda.empty_cache()
             self.outside.most = max(earlier, _reserved(device))
         is_known = self.has_stepped() and (self.nest is not None or not self.keeps_gradients)
-        if is_known and plan.overhead > 1 and self.outside.most < plan.outside_bytes - plan.budget // 30:
+        unused = plan.budget // 30
+        if self.compiled.planner.for_batch:  # a step has told whether the program makes new batches
+            unused = min(unused, self.compiled.planner.for_batch // 2)
+        if is_known and plan.overhead > 1 and self.outside.most < plan.outside_bytes - unused:
             return True
         plan.outside_bytes = max(0 if is_known else plan.outside_bytes, min(self.outside.most, most))
         return self.outside.most > most
@@ -950,6 +964,11 @@ class _Region:
             self.compiled = _compile(self, list(arguments))
             self.planned_at = self.calls
         return self.compiled.call(*arguments)
+
+
+def _is_of_batch(argument: Any) -> bool:
+    """Returns whether an argument may be another tensor in the next step: it is no parameter, and no result of a graph before this one."""
+    return isinstance(argument, torch.Tensor) and argument.is_cuda and not isinstance(argument, torch.nn.Parameter) and not argument.requires_grad
 
 
 def _move_gradients_out(tensors: Sequence[Any], device: torch.device) -> None:
