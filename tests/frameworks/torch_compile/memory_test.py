@@ -18,7 +18,7 @@ from torch.distributed.fsdp import fully_shard
 import models
 import tidepool.torch as tidepool_torch
 import traffic
-from tidepool._torch_compile import _costs, _operators, _private, _slab
+from tidepool._torch_compile import _backend, _costs, _operators, _private, _slab
 
 GIB = 1 << 30
 SMALL = {
@@ -98,6 +98,18 @@ def step_with_a_new_batch(call, batch, optimizer):
     """Makes the batch before it lets the last one go, as a loop over a data loader does."""
     _last_batch[:] = [tensor.clone() for tensor in batch]
     step_plainly(call, _last_batch, optimizer)
+
+
+class StepThatKeepsItsResults:
+    """A loop that holds the results of the model when the next step begins, with a loss that is not compiled."""
+
+    results = None
+
+    def __call__(self, call, batch, optimizer):
+        self.results = call(*batch)
+        optimizer.zero_grad()
+        self.results.float().square().mean().backward()
+        optimizer.step()
 
 
 def late_step_with_a_new_batch(call, batch, optimizer):
@@ -202,6 +214,27 @@ def check_new_batches():
         row(f"new batches, {step.__name__}", budget, peaks, plan)
         assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
         _last_batch.clear()
+
+
+def check_kept_results():
+    """Checks a program that keeps results of 16 MiB, which lie in the slab when the second step is planned again."""
+    numbers = torch.arange(1000).cuda()  # the stand-in knows what came from the host
+    part = numbers[10:]
+    _backend._move_out_of_slab([numbers, part], numbers.device)
+    assert torch.equal(numbers.cpu(), torch.arange(1000)) and torch.equal(part.cpu(), torch.arange(10, 1000))
+
+    def make():
+        return torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.GELU()) for _ in range(12)])
+
+    *_, last = train(make, _rows, step=StepThatKeepsItsResults())[0]
+    budget = last.home + int(0.6 * (last.peak - last.home))
+    peaks, plan = train(make, _rows, budget, step=StepThatKeepsItsResults())
+    row("kept results", budget, peaks, plan)
+    assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+
+
+def _rows():
+    return [torch.zeros(8192, 1024)]
 
 
 def check_first_plans():
@@ -697,7 +730,7 @@ if __name__ == "__main__":
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
-                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small, "moved_model": check_moved_model, "new_batches": check_new_batches,
+                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small, "moved_model": check_moved_model, "new_batches": check_new_batches, "kept_results": check_kept_results,
                   "large_loss_outside": check_large_loss_outside, "named_sizes": check_named_sizes}
         if not os.environ.get("TIDEPOOL_QUICK"):
             checks["in_triton"] = check_operators_in_triton

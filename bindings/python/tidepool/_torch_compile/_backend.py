@@ -823,6 +823,7 @@ class _Region:
         self.planned_at = 0  # the call before the plan
         self._twin: Optional[_Region] = None
         self.calls = 0
+        self.results: "List[weakref.ref[torch.Tensor]]" = []  # of the last call
         self.has_warned = False  # of memory beyond the budget
         self.emptied_at = 0  # the last call that gave PyTorch's cache back
         _optimizers.watch()
@@ -876,7 +877,8 @@ class _Region:
         if self.job.is_tangled:
             return True
         if not self.job.open and not self.keeps_gradients and planner.gradient_bytes > _SMALL:
-            self.keeps_gradients = 2 * _slab.figures_of(device).live_bytes > planner.gradient_bytes
+            results = sum(one.untyped_storage().nbytes() for one in self._kept_results())
+            self.keeps_gradients = 2 * (_slab.figures_of(device).live_bytes - results) > planner.gradient_bytes
             if self.keeps_gradients:
                 return True
         if not planner.had_slab:
@@ -957,13 +959,28 @@ class _Region:
     def _run(self, arguments: Any) -> Any:
         self.calls += 1
         if self._is_outgrown():
-            if self.keeps_gradients:
-                _move_gradients_out(arguments, self.compiled.planner.device)
+            self._move_out_of_slab(arguments)
             if self.nest is not None and self.nest is self.compiled.planner.nest:
                 _Nest(self.nest.regions())  # all of them are planned again
             self.compiled = _compile(self, list(arguments))
             self.planned_at = self.calls
-        return self.compiled.call(*arguments)
+        results = self.compiled.call(*arguments)
+        self.results = [weakref.ref(one) for one in results if type(one) is torch.Tensor]
+        return results
+
+    def _kept_results(self) -> List[torch.Tensor]:
+        """Returns the results of the last call that the program still has."""
+        return [one for one in (reference() for reference in self.results) if one is not None and one.device == self.compiled.planner.device]
+
+    def _move_out_of_slab(self, arguments: Any) -> None:
+        """Moves what the program keeps beyond a step out of the slab: its last results, and gradients."""
+        device = self.compiled.planner.device
+        if self.job.open or device.type != "cuda" or not _slab.figures_of(device).live_bytes:
+            return
+        kept = self._kept_results()
+        if self.keeps_gradients:
+            kept += [one.grad for one in arguments if isinstance(one, torch.nn.Parameter) and type(one.grad) is torch.Tensor and one.grad.device == device]
+        _move_out_of_slab(kept, device)
 
 
 def _is_of_batch(argument: Any) -> bool:
@@ -971,20 +988,18 @@ def _is_of_batch(argument: Any) -> bool:
     return isinstance(argument, torch.Tensor) and argument.is_cuda and not isinstance(argument, torch.nn.Parameter) and not argument.requires_grad
 
 
-def _move_gradients_out(tensors: Sequence[Any], device: torch.device) -> None:
-    """Moves gradients out of the slab, which cannot have another size while they live there. They wait on the host, since the device has no
-    room for both."""
-    if not _slab.figures_of(device).live_bytes:
-        return
-    parameters = {id(one): one for one in tensors if isinstance(one, torch.nn.Parameter)}.values()  # tied ones once
-    trained = [one for one in parameters if type(one.grad) is torch.Tensor and one.grad.device == device]
-    waiting = [one.grad.cpu() for one in trained]
-    for one in trained:
-        one.grad = None
+def _move_out_of_slab(tensors: Sequence[torch.Tensor], device: torch.device) -> None:
+    """Moves the memory of tensors out of the slab, which cannot have another size while they live there. It waits on the host, since the device
+    has no room for both."""
+    storages = {one.data_ptr(): one for one in (tensor.untyped_storage() for tensor in tensors)}.values()  # shared ones once
+    waiting = [(one, one.nbytes(), one.cpu()) for one in storages]
+    for one, _, _ in waiting:
+        one.resize_(0)
     if _slab.resize(device, 0):
         torch.cuda.empty_cache()
-    for one, gradient in zip(trained, waiting):
-        one.grad = gradient.to(device)
+    for one, size, values in waiting:
+        one.resize_(size)
+        one.copy_(values)
 
 
 _CUDA = torch.device("cuda")
