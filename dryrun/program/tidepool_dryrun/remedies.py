@@ -183,13 +183,14 @@ class Remedies:
                 break
             row = self.of_blocks(found, found["peak"], found["slowdown"], False)
             try:
-                _, rank = self.further.with_enough(checkpoints=tuple(found["blocks"]))
+                answer, rank = self.further.with_enough(checkpoints=tuple(found["blocks"]))
                 made = graph.make(rank)
             except DryRunError:
                 break
             tried.append(found["blocks"])
-            row = self.of_blocks(found, made.peak, seconds_of(made.step) / seconds_of(self.graph.step), True)
-            budget = self.budget - (made.peak - found["peak"])
+            peak = answer["peak_live_bytes"]  # of all steps
+            row = self.of_blocks(found, peak, seconds_of(made.step) / seconds_of(self.graph.step), True)
+            budget = self.budget - (peak - found["peak"])
             if row["fits"]:
                 best = min(best or row, row, key=lambda one: one["slowdown"])
             elif len(found["blocks"]) == found["of"]:

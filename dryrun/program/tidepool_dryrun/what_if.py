@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and time of a training step after a change, computed from its graph."""
-import itertools
 import math
 import re
 
@@ -248,16 +247,25 @@ class Checkpoints:
 
 def checkpoints(graph, budget):
     """Returns the blocks to run again so that the step fits in the budget, with peak, slowdown and the number of all blocks: as few as
-    suffice, or all, of one kind or of all kinds. None where the program has no blocks."""
-    made = []
-    for depth, most_kinds in itertools.product((1, 2), (1, None)):
-        found = blocks(graph, depth, most_kinds)
-        names = list(found)
-        for count in range(1, len(names) + 1):
-            made.append(with_blocks(graph, {name: found[name] for name in names[:count]}, len(names)))
-            if made[-1]["peak"] <= budget:
-                break
+    suffice, or as take the least, of one kind or of all kinds. None where the program has no blocks."""
+    found = [blocks(graph, depth, most_kinds) for depth in (1, 2) for most_kinds in (1, None)]
+    made = [fewest(graph, one, budget) for number, one in enumerate(found) if one and one not in found[:number]]
     return min(made, key=lambda one: (one["peak"] > budget, one["slowdown"] if one["peak"] <= budget else one["peak"]), default=None)
+
+
+def fewest(graph, found, budget):
+    """Returns the fewest first blocks that suffice, or that take as little as all of them. Further blocks are taken to need no more memory."""
+    names = list(found)
+
+    def with_first(count):
+        return with_blocks(graph, {name: found[name] for name in names[:count]}, len(names))
+
+    least, most = 1, len(names)
+    enough = max(budget, with_first(most)["peak"])
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (least, middle) if with_first(middle)["peak"] <= enough else (middle + 1, most)
+    return with_first(most)
 
 
 def with_blocks(graph, chosen, count):

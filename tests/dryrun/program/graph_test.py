@@ -919,11 +919,12 @@ class RemediesTest(unittest.TestCase):
             return {"blocks": [f"blocks.{number}" for number in range(count)], "of": 10, "peak": 100 - 10 * count, "slowdown": 1.0}
 
         def with_enough(checkpoints):
-            tried.append(len(checkpoints))
-            return None, len(checkpoints)
+            count = len(checkpoints)
+            tried.append(count)
+            return {"peak_live_bytes": 100 - 10 * count + more + for_each * count}, count
 
         def make(count):
-            return unittest.mock.Mock(peak=100 - 10 * count + more + for_each * count, step={"span": [0, 10 + count]})
+            return unittest.mock.Mock(step={"span": [0, 10 + count]})
 
         one = object.__new__(remedies.Remedies)
         one.budget, one.graph = budget, unittest.mock.Mock(step={"span": [0, 10]})
