@@ -38,20 +38,24 @@ CHECKS_HEAD = "| step | tasks | peak of the dry run | graph / dry run | tasks / 
 SCHEDULES_HEAD = "| step, memory with all data | found by | " + " | ".join(f"{share:.0%}".replace("%", " %") for share in SHARES) + " |"
 
 
+def dry_run(tool, name, folder, steps=2, **options):
+    """Returns the dry run of a program, and its answer for the rank that takes most memory. Its files stay in the folder."""
+    sys.path.insert(0, str(pathlib.Path(tool).resolve().parents[1] / "dryrun"))
+    from tidepool_dryrun import answer, main
+    command = [sys.executable, *STARTERS.get(name, ()), PROGRAMS, name]
+    stand_in = str(pathlib.Path(tool).resolve().parents[1] / "dryrun" / "cudart_host")
+    run = main.DryRun(main.Options(command, stand_in, tool, steps=steps, initializes=False, **OPTIONS.get(name, {}), **options))
+    return run, answer.largest_of(run.answer(command, pathlib.Path(tempfile.mkdtemp(dir=folder)))["ranks"])
+
+
 class Step:
     """The task graph of the step of a program, in a folder."""
 
-    def __init__(self, tool, name, folder):
-        sys.path.insert(0, str(pathlib.Path(tool).resolve().parents[1] / "dryrun"))
-        from tidepool_dryrun import answer, graph, main
+    def __init__(self, tool, name, folder, steps=2):
         self.tool, self.file = tool, str(pathlib.Path(folder, f"{name}.json.gz"))
-        command = [sys.executable, *STARTERS.get(name, ()), PROGRAMS, name]
-        stand_in = str(pathlib.Path(tool).resolve().parents[1] / "dryrun" / "cudart_host")
-        run = main.DryRun(main.Options(command, stand_in, tool, steps=2, initializes=False, records_steps=True, **OPTIONS.get(name, {})))
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            found = run.answer(command, pathlib.Path(own))
-            rank = answer.largest_of(found["ranks"])
-            self.graph = graph.make(rank)
+        run, rank = dry_run(tool, name, folder, steps=steps, records_steps=True)
+        from tidepool_dryrun import graph
+        self.graph = graph.make(rank)
         self.peak = rank["peak_live_bytes"]
         self.written = graph.write(self.graph, name, run.machine.gpu, self.peak, self.file)
         self.simulated = self.ask("simulate", self.file, "--policy", "none", "--memory", "1TiB")
@@ -136,23 +140,23 @@ def tables():
     return "\n".join(checks), "\n".join(schedules)
 
 
-def write_page(only_checks):
-    """Writes the tables, unless it only checks them. Returns whether the page had them."""
+def write_page(tables, only_checks):
+    """Writes the tables into the page, in the places of those with the same heads, unless it only checks them. Ends the program where the page
+    lacks one."""
     before = page = PAGE.read_text()
-    for table in tables():
+    for table in tables:
         head = table.partition("\n")[0]
         begin, end = page.index(head), page.index("\n\n", page.index(head))
         page = page[:begin] + table + page[end:]
     if not only_checks:
         PAGE.write_text(page)
-    return page == before
+    elif page != before:
+        sys.exit(f"{PAGE.name} differs from bench/results: run bench/frameworks/{pathlib.Path(sys.argv[0]).name} page")
 
 
 def main(tool, *names):
     if tool == "page":
-        is_as_it_was = write_page(only_checks=names == ("--check",))
-        if not is_as_it_was and names:
-            sys.exit(f"{PAGE.name} differs from {RESULTS.name}: run bench/frameworks/step_schedules.py page")
+        write_page(tables(), only_checks=names == ("--check",))
         sys.exit("\n".join(faults()) or None)
     os.environ["HF_HUB_OFFLINE"] = "1"
     with tempfile.TemporaryDirectory() as folder:
