@@ -7,6 +7,7 @@ parts_test.py SOURCE
 """
 import ast
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -123,10 +124,18 @@ class OutsideTest(unittest.TestCase):
 
     def test_contexts(self):
         mib = 1 << 20
-        for gpu, measured in (("h200", 526.8 * mib), ("h200", 770.8 * mib), ("rtx-3090", 256 * mib), ("l40s", 426 * mib), ("v100", 287_047_680)):
-            self.check(measured, outside.context(gpus.GPUS[gpu])[:2])
+        small = dataclasses.replace(gpus.GPUS["l4"], multiprocessors=34)  # an RTX 4060 Ti
+        # A Titan V has as many threads as a V100, and an RTX 6000 Ada as an L40S.
+        for gpu, measured in ((small, 107), (gpus.GPUS["v100"], 319.25), (gpus.GPUS["rtx-3090"], 256), (gpus.GPUS["l40s"], 426),
+                              (gpus.GPUS["h200"], 526.8), (gpus.GPUS["rtx-pro-6000"], 555)):
+            least, most, _ = outside.context(gpu)
+            self.check(measured * mib, (least, most - outside.MODULES))
+            self.assertLess(most - outside.MODULES, 1.07 * least)  # a context alone is known well
+        self.check(770.8 * mib, outside.context(gpus.GPUS["h200"])[:2])
+        lazy = outside.context(gpus.GPUS["v100"])
         with unittest.mock.patch.dict(os.environ, CUDA_MODULE_LOADING="EAGER"):
-            self.check(666_632_192, outside.context(gpus.GPUS["v100"])[:2])
+            eager = outside.context(gpus.GPUS["v100"])
+        self.assertEqual([eager[end] - lazy[end] for end in (0, 1)], [666_632_192 - 287_047_680] * 2)
         for gpu in gpus.GPUS.values():
             least, most, _ = outside.context(gpu)
             self.assertLess(least, most)
@@ -729,9 +738,9 @@ class AnswerTest(unittest.TestCase):
             found = self.collect(memory_bytes, tool)
             return found["fits"], text.lines(found, "x")[3].split("fits")[1].strip()
 
-        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides 526.0 MiB to 771.0 MiB of context"))
+        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides 519.5 MiB to 798.0 MiB of context"))
         self.assertEqual(verdict(110), (True, "yes, but only because PyTorch gives cached memory back, with nothing of 110 bytes to "
-                                              "spare besides 526.0 MiB to 771.0 MiB of context"))
+                                              "spare besides 519.5 MiB to 798.0 MiB of context"))
         tool.least_memory = 111
         self.assertEqual(verdict(110), (False, "no: this run fit in 110 bytes, but with rising addresses PyTorch may reserve 120 bytes and "
                                                "run out of memory"))
@@ -1037,8 +1046,8 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([line.split()[-1] for line in text.lines(found, "x")[-2:]], ["alone", "alone"])
         least, most, _ = outside.context(gpus.GPUS["h100"])
         self.assertFalse(self.collect(2 * least + 179, counts=True)["fits"])
-        self.assertRegex(text.verdict(self.collect(2 * least + 201, counts=True)), "^perhaps: .* besides 1.0 GiB to 1.5 GiB of contexts and NCCL, where")
-        self.assertRegex(text.verdict(self.collect(2 * most + 201, counts=True)), "^yes, 2 processes share device 0: 0 bytes to 490.0 MiB of ")
+        self.assertRegex(text.verdict(self.collect(2 * least + 201, counts=True)), "^perhaps: .* besides 1.0 GiB to 1.6 GiB of contexts and NCCL, where")
+        self.assertRegex(text.verdict(self.collect(2 * most + 201, counts=True)), "^yes, 2 processes share device 0: 0 bytes to 557.1 MiB of ")
         # Ranks of a world have a device each.
         of_world = unittest.mock.Mock(ranks=(0, 1), answer=lambda folder: None)
         for rank in (0, 1):
