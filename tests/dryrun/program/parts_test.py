@@ -748,10 +748,13 @@ class AnswerTest(unittest.TestCase):
     def test_ranks_of_a_world_have_to_take_part(self):
         of_world = world.World(1024, (0, 3), 8)
         self.write(3, has_group=True)
+        for status, end in ((-9, "was ended by SIGKILL"), (0, "ended with status 0")):
+            self.finished = program.Finished(status, False, False)
+            with self.assertRaisesRegex(DryRunError, f"rank 0 left no answer: it {end}"):
+                self.collect(of_world=of_world)
+        self.finished = program.Finished(0, True, False)  # before rank 0 began
         self.assertEqual(self.collect(of_world=of_world)["world"], {"size": 1024, "representative": False, "stages": None})
-        self.finished = program.Finished(-9, False, False)
-        with self.assertRaisesRegex(DryRunError, "rank 0 left no answer: it was ended by SIGKILL"):
-            self.collect(of_world=of_world)
+        self.finished = program.Finished(0, False, False)
         self.write(0, has_group=False)
         self.write(3, has_group=False)
         with self.assertRaisesRegex(DryRunError, "--world 1024, but the program made no process group"):
