@@ -157,6 +157,18 @@ class OutsideTest(unittest.TestCase):
         self.assertEqual(outside.least_of_nccl(gpus.GPUS["l4"], 1), f"{24 << 20},{24 << 20},0")
         self.assertEqual(self.nccl("h100", 1024, 1023), self.nccl("h100", 8, 7))
 
+    def test_channels_and_buffers_of_nccl(self):
+        mib, h100, plain_ = 1 << 20, gpus.GPUS["h100"], self.nccl("h100", 8, 7)
+        for settings, least, shares in (({"NCCL_MAX_NCHANNELS": "1"}, 12, (1 / 20, 1 / 24)), ({"NCCL_MAX_NCHANNELS": "64"}, 24, (1, 1)),
+                                        ({"NCCL_MIN_NCHANNELS": "32"}, 32 * 12, (32 / 20, 32 / 24)), ({"NCCL_BUFFSIZE": "0x1000000"}, 48, (2, 2)),
+                                        ({"NCCL_BUFFSIZE": "large", "NCCL_MAX_NCHANNELS": ""}, 24, (1, 1)),
+                                        ({"NCCL_BUFFSIZE": "-2", "NCCL_MIN_NCHANNELS": "100"}, 64 * 12, (64 / 20, 64 / 24))):
+            with self.subTest(settings), unittest.mock.patch.dict(os.environ, settings):
+                most = self.nccl("h100", 8, 7)[1]
+                self.assertEqual(outside.least_of_nccl(h100, 8), f"{least * mib},{round(240 * shares[0] * mib)},7")
+                self.assertEqual(self.nccl("h100", 8)[0], round(240 * shares[0] * mib))
+                self.assertEqual(most, int(plain_[1] * shares[1]))
+
 
 class FitTest(unittest.TestCase):
     def test_finds_the_largest_value_of_every_range(self):
