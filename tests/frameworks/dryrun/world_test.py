@@ -231,6 +231,8 @@ class WorldTest(unittest.TestCase):
         self.assertIn("the program made a group of 2 ranks as rank 1 of it, expected rank 1 of 4", done.stderr.splitlines()[-1])
         done = dry_run("--world", "4", "--", *self.program("torch.multiprocessing.spawn(print, nprocs=4)\n"))
         self.assertIn("the program starts ranks of its own, but runs as rank 0 of 4", done.stderr.splitlines()[-1])
+        done = dry_run("--world", "4", "--", *self.program("torch.zeros(1, device='cuda')\n"))
+        self.assertIn("--world 4, but the program made no process group", done.stderr.splitlines()[-1])
 
     def test_the_fewest_gpus_of_a_layout(self):
         done = dry_run("--steps", "0", "--memory", "2GiB", "--fit", "tensor=4,1,2", "--fit", "batch=1..2", "--world", "tensor", "--jobs", "2",
