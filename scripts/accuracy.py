@@ -480,7 +480,8 @@ GROUPS = {
         "Detection models of torchvision", detection,
         "pytorch/vision#962 and the documentation of torchvision 0.3: memory of a GPU with two images of COCO, in 0.1 GB",
         "PyTorch 2.11, V100, rank 0 of 8 with DDP; two images of 800 x 1333 with eight boxes each, the trained layers of the reference",
-        "Images of COCO have many sizes and numbers of boxes, which decide the largest batch of an epoch. The published figures name neither."),
+        "Images of COCO have many sizes and numbers of boxes, which decide the largest batch of an epoch. The published figures name neither. That is not "
+        "all: with 93 boxes an image the first three take 0.3 to 0.5 GiB more. What PyTorch 1.1 and cuDNN 7 kept besides is not known."),
     "segmentation": Group(
         "Networks of mmsegmentation", segmentation,
         "the tables of open-mmlab/mmsegmentation, `configs/unet` and `configs/fcn`: `max_memory_allocated` of a V100, in 1000 MiB",
