@@ -67,8 +67,8 @@ def launch_of(command):
 
 
 def read_launch(python, words, is_old=False):
-    """Reads torchrun's own options, which end at the program, and its variables of the environment. `python` begins the command of a script, and `is_old` says if the launcher is
-    OLD_LAUNCHER."""
+    """Reads torchrun's own options, which end at the program, and the variables with their defaults. `python` begins the command of a
+    script, and `is_old` says if the launcher is OLD_LAUNCHER."""
     found, flags = Launch(os.environ.get("PET_NNODES", "1"), os.environ.get("PET_NPROC_PER_NODE", "1")), set()
     words = list(words)
     while words and words[0].startswith("-"):
