@@ -116,6 +116,9 @@ std::string ArgumentError(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     return WrongCount(command, text);
   }
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    return absl::StrCat(Prefix(command), text, ", expected one of the two");
+  }
   return absl::StrContains(text, "expected") ? text : absl::StrCat(text, ExpectedOptions(command));
 }
 

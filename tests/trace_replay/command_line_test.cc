@@ -507,6 +507,8 @@ TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
       ErrorOf({"model", "vgg-16", "second"}),
       HasSubstr("model: 'second' is one argument too many, expected tidepool model [NAME]"));
   EXPECT_THAT(ErrorOf({"model", ""}), HasSubstr("NAME: '', expected a network or no argument"));
+  EXPECT_THAT(ErrorOf({"dryrun", "--rank", "1", "--ranks", "2", "--", "a"}),
+              HasSubstr("dryrun: --rank excludes --ranks, expected one of the two"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool"}), HasSubstr("--pool: no value, expected one"));
   EXPECT_THAT(ErrorOf({"replay", trace}), HasSubstr("replay: --pool is missing, expected a size"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1K", "--pool", "2K"}),

@@ -274,9 +274,10 @@ Command AddConvert(CLI::App& app) {
       ->required();
   convert
       ->add_option("--to", options->format,
-                   "native, pytorch-snapshot, chrome-trace, operation-csv, rmm-csv or lifetime-csv "
-                   "(default: by the new name, *.tide, *.pickle, *.pkl, *.json, *.rmm.csv, "
-                   "*.lifetime.csv or *.csv, and operation-csv for /dev/stdout)")
+                   "native, pytorch-snapshot (of pickle protocol 2, which pytorch.org/memory_viz "
+                   "opens where that of Python 3.14 stays blank), chrome-trace, operation-csv, "
+                   "rmm-csv or lifetime-csv (default: by the new name, *.tide, *.pickle, *.pkl, "
+                   "*.json, *.rmm.csv, *.lifetime.csv or *.csv, and operation-csv for /dev/stdout)")
       ->type_name("FORMAT");
   convert
       ->add_option("--policy", options->policy,

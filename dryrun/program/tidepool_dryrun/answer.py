@@ -237,7 +237,7 @@ def check_world(read, world, finished):
     if world is None or any(process["out_of_memory"] or process["error"] for process in read):
         return
     missing = sorted(set(world.ranks) - {process["rank"] for process in read})
-    if missing and finished.failed:
+    if missing and (finished.failed or read and not finished.was_stopped):
         raise DryRunError(f"rank {missing[0]} left no answer: it {no_answer.ended(finished.status)}")
     if read and not any(process["has_group"] for process in read):
         raise DryRunError(f"--world {world.size}, but the program made no process group, expected torch.distributed.init_process_group")

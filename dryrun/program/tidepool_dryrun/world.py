@@ -47,8 +47,8 @@ class World:
 @dataclasses.dataclass
 class Launch:
     """The numbers and the program of a command with torchrun."""
-    nodes: str = "1"
-    per_node: str = "1"
+    nodes: str
+    per_node: str
     program: list = dataclasses.field(default_factory=list)
     one_device: bool = False  # as in World
     rank_option_at: "int | None" = None
@@ -67,9 +67,9 @@ def launch_of(command):
 
 
 def read_launch(python, words, is_old=False):
-    """Reads torchrun's own options, which end at the program. `python` begins the command of a script, and `is_old` says if the launcher is
-    OLD_LAUNCHER."""
-    found, flags = Launch(), set()
+    """Reads torchrun's own options, which end at the program, and the variables with their defaults. `python` begins the command of a
+    script, and `is_old` says if the launcher is OLD_LAUNCHER."""
+    found, flags = Launch(os.environ.get("PET_NNODES", "1"), os.environ.get("PET_NPROC_PER_NODE", "1")), set()
     words = list(words)
     while words and words[0].startswith("-"):
         word = words.pop(0)
@@ -79,7 +79,7 @@ def read_launch(python, words, is_old=False):
         if name in FLAGS:
             flags.add(name)
             continue
-        if not value:
+        if not value and not re.match("-[rt].", word):  # -r3
             if not words:
                 raise ValueError(f"--{name} of torchrun has no value, expected one")
             value = words.pop(0)
@@ -169,10 +169,13 @@ def size_of(options, launch):
         return options.world, options.devices or min(options.world, per_node)
     if launch.per_node not in ("auto", "gpu"):
         per_node = whole(launch.per_node, "--nproc-per-node")
-    size = nodes_of(launch.nodes) * per_node
+    nodes = nodes_of(launch.nodes)
+    size = nodes * per_node
+    started = f"torchrun starts {nodes} nodes of {per_node} ranks, which are {size}"
+    if size > MOST_RANKS:
+        raise ValueError(f"{started}, expected at most {MOST_RANKS}")
     if options.world not in (None, size):
-        raise ValueError(f"--world {options.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
-                          f"{size}: leave --world out, or give the same number")
+        raise ValueError(f"--world {options.world}, but {started}: leave --world out, or give the same number")
     if options.devices is not None and options.devices != per_node:
         raise ValueError(f"--devices {options.devices}, but torchrun starts {per_node} ranks on each node: leave --devices out, each rank "
                           "has a GPU")

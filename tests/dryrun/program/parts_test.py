@@ -7,6 +7,7 @@ parts_test.py SOURCE
 """
 import ast
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -123,10 +124,18 @@ class OutsideTest(unittest.TestCase):
 
     def test_contexts(self):
         mib = 1 << 20
-        for gpu, measured in (("h200", 526.8 * mib), ("h200", 770.8 * mib), ("rtx-3090", 256 * mib), ("l40s", 426 * mib), ("v100", 287_047_680)):
-            self.check(measured, outside.context(gpus.GPUS[gpu])[:2])
+        small = dataclasses.replace(gpus.GPUS["l4"], multiprocessors=34)  # an RTX 4060 Ti
+        # A Titan V has as many threads as a V100, and an RTX 6000 Ada as an L40S.
+        for gpu, measured in ((small, 107), (gpus.GPUS["v100"], 319.25), (gpus.GPUS["rtx-3090"], 256), (gpus.GPUS["l40s"], 426),
+                              (gpus.GPUS["h200"], 526.8), (gpus.GPUS["rtx-pro-6000"], 555)):
+            least, most, _ = outside.context(gpu)
+            self.check(measured * mib, (least, most - outside.MODULES))
+            self.assertLess(most - outside.MODULES, 1.07 * least)  # a context alone is known well
+        self.check(770.8 * mib, outside.context(gpus.GPUS["h200"])[:2])
+        lazy = outside.context(gpus.GPUS["v100"])
         with unittest.mock.patch.dict(os.environ, CUDA_MODULE_LOADING="EAGER"):
-            self.check(666_632_192, outside.context(gpus.GPUS["v100"])[:2])
+            eager = outside.context(gpus.GPUS["v100"])
+        self.assertEqual([eager[end] - lazy[end] for end in (0, 1)], [666_632_192 - 287_047_680] * 2)
         for gpu in gpus.GPUS.values():
             least, most, _ = outside.context(gpu)
             self.assertLess(least, most)
@@ -147,6 +156,18 @@ class OutsideTest(unittest.TestCase):
         self.assertEqual(outside.least_of_nccl(gpus.GPUS["h100"], 8), f"{24 << 20},{240 << 20},7")
         self.assertEqual(outside.least_of_nccl(gpus.GPUS["l4"], 1), f"{24 << 20},{24 << 20},0")
         self.assertEqual(self.nccl("h100", 1024, 1023), self.nccl("h100", 8, 7))
+
+    def test_channels_and_buffers_of_nccl(self):
+        mib, h100, plain_ = 1 << 20, gpus.GPUS["h100"], self.nccl("h100", 8, 7)
+        for settings, least, shares in (({"NCCL_MAX_NCHANNELS": "1"}, 12, (1 / 20, 1 / 24)), ({"NCCL_MAX_NCHANNELS": "64"}, 24, (1, 1)),
+                                        ({"NCCL_MIN_NCHANNELS": "32"}, 32 * 12, (32 / 20, 32 / 24)), ({"NCCL_BUFFSIZE": "0x1000000"}, 48, (2, 2)),
+                                        ({"NCCL_BUFFSIZE": "large", "NCCL_MAX_NCHANNELS": ""}, 24, (1, 1)),
+                                        ({"NCCL_BUFFSIZE": "-2", "NCCL_MIN_NCHANNELS": "100"}, 64 * 12, (64 / 20, 64 / 24))):
+            with self.subTest(settings), unittest.mock.patch.dict(os.environ, settings):
+                most = self.nccl("h100", 8, 7)[1]
+                self.assertEqual(outside.least_of_nccl(h100, 8), f"{least * mib},{round(240 * shares[0] * mib)},7")
+                self.assertEqual(self.nccl("h100", 8)[0], round(240 * shares[0] * mib))
+                self.assertEqual(most, int(plain_[1] * shares[1]))
 
 
 class FitTest(unittest.TestCase):
@@ -729,9 +750,9 @@ class AnswerTest(unittest.TestCase):
             found = self.collect(memory_bytes, tool)
             return found["fits"], text.lines(found, "x")[3].split("fits")[1].strip()
 
-        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides 526.0 MiB to 771.0 MiB of context"))
+        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides 519.5 MiB to 798.0 MiB of context"))
         self.assertEqual(verdict(110), (True, "yes, but only because PyTorch gives cached memory back, with nothing of 110 bytes to "
-                                              "spare besides 526.0 MiB to 771.0 MiB of context"))
+                                              "spare besides 519.5 MiB to 798.0 MiB of context"))
         tool.least_memory = 111
         self.assertEqual(verdict(110), (False, "no: this run fit in 110 bytes, but with rising addresses PyTorch may reserve 120 bytes and "
                                                "run out of memory"))
@@ -739,10 +760,13 @@ class AnswerTest(unittest.TestCase):
     def test_ranks_of_a_world_have_to_take_part(self):
         of_world = world.World(1024, (0, 3), 8)
         self.write(3, has_group=True)
+        for status, end in ((-9, "was ended by SIGKILL"), (0, "ended with status 0")):
+            self.finished = program.Finished(status, False, False)
+            with self.assertRaisesRegex(DryRunError, f"rank 0 left no answer: it {end}"):
+                self.collect(of_world=of_world)
+        self.finished = program.Finished(0, True, False)  # before rank 0 began
         self.assertEqual(self.collect(of_world=of_world)["world"], {"size": 1024, "representative": False, "stages": None})
-        self.finished = program.Finished(-9, False, False)
-        with self.assertRaisesRegex(DryRunError, "rank 0 left no answer: it was ended by SIGKILL"):
-            self.collect(of_world=of_world)
+        self.finished = program.Finished(0, False, False)
         self.write(0, has_group=False)
         self.write(3, has_group=False)
         with self.assertRaisesRegex(DryRunError, "--world 1024, but the program made no process group"):
@@ -1037,8 +1061,8 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([line.split()[-1] for line in text.lines(found, "x")[-2:]], ["alone", "alone"])
         least, most, _ = outside.context(gpus.GPUS["h100"])
         self.assertFalse(self.collect(2 * least + 179, counts=True)["fits"])
-        self.assertRegex(text.verdict(self.collect(2 * least + 201, counts=True)), "^perhaps: .* besides 1.0 GiB to 1.5 GiB of contexts and NCCL, where")
-        self.assertRegex(text.verdict(self.collect(2 * most + 201, counts=True)), "^yes, 2 processes share device 0: 0 bytes to 490.0 MiB of ")
+        self.assertRegex(text.verdict(self.collect(2 * least + 201, counts=True)), "^perhaps: .* besides 1.0 GiB to 1.6 GiB of contexts and NCCL, where")
+        self.assertRegex(text.verdict(self.collect(2 * most + 201, counts=True)), "^yes, 2 processes share device 0: 0 bytes to 557.1 MiB of ")
         # Ranks of a world have a device each.
         of_world = unittest.mock.Mock(ranks=(0, 1), answer=lambda folder: None)
         for rank in (0, 1):

@@ -61,6 +61,17 @@ class FindTest(unittest.TestCase):
         self.assertEqual(found([PYTHON, *run, "--no-python", *words, "./train.sh"], ranks="0")[1], ["./train.sh"])
         self.assertEqual(found([PYTHON, *run, "--nproc-per-node=gpu", "train.py"], ranks="0", devices=6)[0].size, 6)
 
+    def test_short_options_of_torchrun_may_hold_their_values(self):
+        run = [PYTHON, "-m", "torch.distributed.run"]
+        self.assertEqual(found([*run, "-r3", "-t", "3", "--nproc-per-node=2", "train.py"], ranks="1")[1], [PYTHON, "train.py"])
+
+    def test_torchrun_reads_numbers_of_its_environment(self):
+        run = [PYTHON, "-m", "torch.distributed.run"]
+        with unittest.mock.patch.dict(os.environ, PET_NNODES="4", PET_NPROC_PER_NODE="2"):
+            one, _ = found([*run, "train.py"], ranks="7")
+            self.assertEqual((one.size, one.per_node), (8, 2))
+            self.assertEqual(found([*run, "--nnodes=2", "train.py"], ranks="0")[0].size, 4)
+
     def test_the_options_of_torchrun_end_at_two_dashes(self):
         run = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node=2"]
         self.assertEqual(found([*run, "--", "train.py", "--", "x"], ranks="0")[1], [PYTHON, "train.py", "--", "x"])
@@ -113,6 +124,8 @@ class FindTest(unittest.TestCase):
                      world=8)
         self.refused("--nnodes 1:4 is an elastic job", (*torchrun, "--nnodes", "1:4", "a.py"), world=8)
         self.refused("--nproc-per-node x, expected a whole number", (*torchrun, "--nproc-per-node", "x", "a.py"), world=8)
+        self.refused("torchrun starts 262144 nodes of 8 ranks, which are 2097152, expected at most 1048576",
+                     (*torchrun, "--nnodes=262144", "--nproc-per-node=8", "a.py"), ranks="0")
         self.refused("--nnodes of torchrun has no value", (*torchrun, "--nnodes"), world=8)
         self.refused("torchrun without a program", (*torchrun, "--nnodes=2"), world=8)
         self.refused("--devices 2, but torchrun starts 4 ranks", (*torchrun, "--nproc-per-node=4", "a.py"), ranks="0", devices=2)

@@ -192,6 +192,17 @@ class WorldTest(unittest.TestCase):
             "dist.destroy_process_group()\n"))
         self.assertEqual([one["ranks"] for one in found["outside"]["nccl"]], [16, 8, 2, 4])  # each as soon as its group is made
 
+    # The first rank that makes its stage names those of its pipeline: 0 and 4, or 3 and 7.
+    @slow
+    def test_a_rank_of_each_stage_is_representative(self):
+        found, _ = answer("--steps", "0", "--world", "8", "--ranks", "representative", "--", *self.program(
+            "from torch.distributed.pipelining import PipelineStage\n"
+            "mesh = dist.device_mesh.init_device_mesh('cuda', (2, 4), mesh_dim_names=('pipeline', 'data'))\n"
+            "part = torch.nn.Linear(8, 8, device='cuda')\n"
+            "PipelineStage(part, mesh.get_local_rank('pipeline'), 2, torch.device('cuda'), group=mesh.get_group('pipeline'))\n"))
+        self.assertIn((found["world"]["stages"], [rank["rank"] for rank in found["ranks"]]), [([0, 4], [0, 4, 7]), ([3, 7], [0, 3, 7])])
+        self.assertTrue(found["world"]["representative"])
+
     @slow
     def test_a_value_that_no_rank_sends_is_named(self):
         done = dry_run("--world", "4", "--rank", "1", "--", *self.program(
@@ -220,6 +231,8 @@ class WorldTest(unittest.TestCase):
         self.assertIn("the program made a group of 2 ranks as rank 1 of it, expected rank 1 of 4", done.stderr.splitlines()[-1])
         done = dry_run("--world", "4", "--", *self.program("torch.multiprocessing.spawn(print, nprocs=4)\n"))
         self.assertIn("the program starts ranks of its own, but runs as rank 0 of 4", done.stderr.splitlines()[-1])
+        done = dry_run("--world", "4", "--", *self.program("torch.zeros(1, device='cuda')\n"))
+        self.assertIn("--world 4, but the program made no process group", done.stderr.splitlines()[-1])
 
     def test_the_fewest_gpus_of_a_layout(self):
         done = dry_run("--steps", "0", "--memory", "2GiB", "--fit", "tensor=4,1,2", "--fit", "batch=1..2", "--world", "tensor", "--jobs", "2",

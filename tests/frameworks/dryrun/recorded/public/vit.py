@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ViT-L/16 of torchvision with ten classes, as in the GitHub repository rasbt/pytorch-memory-optim: vit.py KIND BATCH [sgd]
+"""ViT-L/16 of torchvision with ten classes, as in the GitHub repository rasbt/pytorch-memory-optim: vit.py KIND BATCH [sgd] [copied]
 
-Prints the memory that PyTorch reserves, with random images.
+Prints the memory that PyTorch reserves, with random images. `copied`: with the results of attention in an order of their own, as those of the
+first flash attention, so that the next layer copies them.
 """
 import contextlib
 import sys
@@ -10,6 +11,9 @@ import torch
 import torchvision
 
 kind, batch = sys.argv[1], int(sys.argv[2])
+if "copied" in sys.argv:
+    attention = torch.nn.functional.scaled_dot_product_attention
+    torch.nn.functional.scaled_dot_product_attention = lambda *args: attention(*args).transpose(1, 2).contiguous().transpose(1, 2)
 dtype = torch.bfloat16 if kind == "bf16" else torch.float32
 model = torchvision.models.vit_l_16()
 model.heads.head = torch.nn.Linear(1024, 10)
