@@ -156,10 +156,16 @@ def deviations():
 def check(name, shares, **options):
     for share, budget, peaks, plan in measure(name, *SMALL[name], shares, **options):
         assert plan is not None, share
-        assert max(each.reserved for each in peaks) <= 1.01 * budget, (share, [each.reserved for each in peaks], budget)
-        assert 0.97 * plan.peak_bytes <= peaks[-1].reserved <= 1.01 * plan.peak_bytes, (share, peaks[-1].reserved, plan)
-        assert deviations() < 0.05, _slab.figures_of(torch.device("cuda", 0))
-        assert share == 1.0 or plan.copies_out or plan.runs_again, (share, plan)
+        check_row(share, budget, peaks, plan)
+
+
+def check_row(share, budget, peaks, plan):
+    """Checks the memory of steps within a share of their graph's memory, and that they got their planned addresses."""
+    assert max(each.reserved for each in peaks) <= 1.01 * budget, (share, [each.reserved for each in peaks], budget)
+    assert 0.97 * plan.peak_bytes <= peaks[-1].reserved <= 1.01 * plan.peak_bytes, (share, peaks[-1].reserved, plan)
+    assert peaks[-1].peak <= budget, (share, peaks[-1].peak, budget)
+    assert deviations() < 0.05, _slab.figures_of(torch.device("cuda", 0))
+    assert share == 1.0 or plan.copies_out or plan.runs_again, (share, plan)
 
 
 def check_habits():
@@ -177,6 +183,39 @@ def check_habits():
     peaks, plan = train(make, data, budget, step=StepThatKeepsItsLoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
     row("kept loss", budget, peaks, plan)
     assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+
+
+def check_operators_that_do_not_run_alone():
+    """Checks that a warning tells of an operator that refuses to be measured, and that its results have planned addresses."""
+    refusals = []
+
+    @torch.library.custom_op("tidepool_test::of_steps", mutates_args=())
+    def of_steps(x: torch.Tensor) -> torch.Tensor:
+        if not refusals:  # the first call measures it
+            refusals.append(x.shape)
+            raise RuntimeError("no step runs")
+        return x.sin()
+
+    of_steps.register_fake(lambda x: torch.empty_like(x))
+    of_steps.register_autograd(lambda context, gradient: gradient.cos())
+
+    class Layers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(1024, 1024) for _ in range(6))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = torch.ops.tidepool_test.of_steps(layer(x))
+            return x.square().mean()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        peaks, plan = train(Layers, lambda: (torch.randn(16384, 1024),), 400 << 20, steps=3, optimizer=sgd)
+    row("not alone", plan.budget, peaks, plan)
+    (told,) = [str(one.message) for one in caught if "cannot run alone" in str(one.message)]
+    assert "(tidepool_test.of_steps.default) cannot run alone, on zeros: no step runs. It is assumed to take" in told, told
+    check_row(0.8, plan.budget, peaks, plan)
 
 
 def check_first_plans():
@@ -667,7 +706,7 @@ if __name__ == "__main__":
         for _ in measure(sys.argv[1], make, lambda: data(int(sys.argv[2])), [float(share) for share in sys.argv[3:]]):
             pass
     else:
-        checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
+        checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]), "not_alone": check_operators_that_do_not_run_alone,
                   "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "first_plans": check_first_plans, "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,

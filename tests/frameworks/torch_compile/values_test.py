@@ -22,7 +22,7 @@ from torch.utils import cpp_extension
 import isolated
 import models
 import tidepool.torch as tidepool_torch
-from tidepool._torch_compile import _expected, _link, _optimizers, _private
+from tidepool._torch_compile import _costs, _expected, _link, _optimizers, _private
 
 STEPS = int(os.environ.get("STEPS", 5))
 UNLIMITED = 1 << 40
@@ -670,13 +670,7 @@ def gradients_are_written_over_what_they_read_last():
 class _NewStorages:
     """Costs of operators that request memory for new results alone."""
 
-    def requests_of(self, node):
-        from tidepool._torch_compile import _private
-        from tidepool._torch_compile._costs import Request, round_up, tensors_of
-
-        given = {_private.storage_key(tensor) for one in node.all_input_nodes for tensor in tensors_of(one.meta.get("val"))}
-        return [Request(round_up(tensor.untyped_storage().nbytes()), i, i) for i, tensor in enumerate(tensors_of(node.meta["val"]))
-                if _private.storage_key(tensor) not in given]
+    requests_of = staticmethod(_costs.requests_of_results)
 
 
 class _Logits(torch.nn.Module):
