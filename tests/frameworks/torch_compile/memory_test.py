@@ -642,6 +642,25 @@ def check_without_pinned_memory():
     assert plan.copies_out > 0 and peaks[-1].reserved > budget, (peaks[-1].reserved, budget)
 
 
+def check_a_smaller_budget_after_a_larger_one():
+    """Checks that no warning counts the memory of an earlier program in a step of the next one."""
+    torch._dynamo.reset()
+    no_more_slab()
+    model, batch = Captured.MODEL[0]().cuda().bfloat16(), [tensor.cuda() for tensor in Captured.MODEL[1]()]
+    budget = 1 << 42
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for _ in range(2):
+            call = tidepool_torch.compile(model, budget=budget, link="50GB/s", time_limit=0.5)
+            for _ in range(2):
+                call(*batch).backward()
+                model.zero_grad()
+            plan = tidepool_torch.plans()[-1]
+            budget = plan.outside_bytes + int(0.6 * plan.graph_bytes)
+            torch._dynamo.reset()
+    assert _slab.figures_of(torch.device("cuda", 0)).bytes == plan.slab_bytes < plan.budget, plan
+
+
 def check_moved_model():
     """Checks that a program which moves its model to the host and back goes on within its budget."""
     budget = 1 << 29
@@ -707,6 +726,7 @@ if __name__ == "__main__":
             pass
     else:
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]), "not_alone": check_operators_that_do_not_run_alone,
+                  "smaller": check_a_smaller_budget_after_a_larger_one,
                   "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "first_plans": check_first_plans, "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
