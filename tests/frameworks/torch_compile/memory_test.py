@@ -25,6 +25,16 @@ SMALL = {
     "gpt": (lambda: models.GPT(768, 6, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192)),
     "resnet": (lambda: models.ResNet(32, (2, 2, 2, 2), 1000), lambda: models.images(256, 128, 1000)),
 }
+# Programs of the kinds of which values are compared, with enough data for a slab in pieces of 2 MiB.
+PROGRAMS = {
+    "gpt": (lambda: models.GPT(256, 5, 4, 512, 256, 0.1), lambda: models.tokens(32, 256, 512)),
+    "tied": (lambda: models.GPT(256, 5, 4, 512, 256, 0.1, tied=True), lambda: models.tokens(32, 256, 512)),
+    "resnet": (lambda: models.ResNet(16, (1, 1, 1, 1), 10), lambda: models.images(256, 128, 10)),
+    "vit": (lambda: models.ViT(256, 5, 4, 8, 128, 10), lambda: models.images(32, 128, 10)),
+    "unet": (lambda: models.UNet((16, 32, 64)), lambda: models.images(32, 128, 4)),
+    "lstm": (lambda: models.LSTM(256, 2, 512), lambda: models.tokens(4096, 6, 512)),
+    "llama with lora": (lambda: models.with_lora(models.Llama(256, 4, 4, 2, 512, 512, 256)), lambda: models.tokens(32, 256, 512)),
+}
 # Graphs that share a budget, and memory that the program takes between the passes.
 DIVIDED = {
     "breaks": (lambda: models.BrokenGPT(256, 6, 8, 2048, 256, 0.1), lambda: models.tokens(16, 256, 2048)),
@@ -91,6 +101,14 @@ def step_with_late_zeros(call, batch, optimizer):
     optimizer.step()
 
 
+def step_with_autocast(call, batch, optimizer):
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = call(*batch)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def step_accumulated(call, batch, optimizer):
     for _ in range(2):
         call(*batch).backward()
@@ -102,13 +120,13 @@ def fused(parameters):
     return torch.optim.AdamW(parameters, fused=True)
 
 
-def train(make, data, budget=None, steps=5, step=step_plainly, optimizer=fused, wrap=lambda model: model, **options):
-    """Trains a model in bfloat16, and returns the peaks of each step, optimizer included, and the last plan."""
+def train(make, data, budget=None, steps=5, step=step_plainly, optimizer=fused, wrap=lambda model: model, dtype=torch.bfloat16, **options):
+    """Trains a model, in bfloat16 by default, and returns the peaks of each step, optimizer included, and the last plan."""
     torch._dynamo.reset()
     no_more_slab()
     torch.manual_seed(0)
-    model = wrap(make().cuda().bfloat16())
-    batch = [tensor.cuda().bfloat16() if tensor.is_floating_point() else tensor.cuda() for tensor in data()]
+    model = wrap(make().cuda().to(dtype))
+    batch = [tensor.cuda().to(dtype) if tensor.is_floating_point() else tensor.cuda() for tensor in data()]
     call = model if budget is None else tidepool_torch.compile(model, budget=budget, **{**OPTIONS, **options})
     optimizer = optimizer(model.parameters())
     peaks = []
@@ -159,6 +177,29 @@ def check(name, shares, **options):
         check_row(share, budget, peaks, plan)
 
 
+def check_programs():
+    """Checks each program within shares of its graph's memory, or within the least that an error names where that is more."""
+    kinds = {**{name: (*program, {}) for name, program in PROGRAMS.items()},
+             "autocast": (*PROGRAMS["gpt"], {"dtype": torch.float32, "step": step_with_autocast}), "accumulated": (*PROGRAMS["gpt"], {"step": step_accumulated})}
+    with torch._dynamo.config.patch(allow_rnn=True):
+        for name, (make, data, options) in kinds.items():
+            _, whole = train(make, data, 1 << 42, steps=2, **options)
+            for share in (1.0, 0.8, 0.6, 0.5, 0.35, 0.25):
+                peaks, plan = train_or_follow_error(make, data, whole.outside_bytes + int(share * whole.graph_bytes), steps=3, time_limit=0.3, **options)
+                row(f"{name} {share}", plan.budget, peaks, plan)
+                check_row(share, plan.budget, peaks, plan)
+
+
+def train_or_follow_error(make, data, budget, **options):
+    """Trains within a budget, or within one that an error names."""
+    while True:
+        try:
+            return train(make, data, budget, **options)
+        except Exception as error:
+            assert _named(str(error)) > budget, error
+            budget = _named(str(error))
+
+
 def check_row(share, budget, peaks, plan):
     """Checks the memory of steps within a share of their graph's memory, and that they got their planned addresses."""
     assert max(each.reserved for each in peaks) <= 1.01 * budget, (share, [each.reserved for each in peaks], budget)
@@ -183,6 +224,22 @@ def check_habits():
     peaks, plan = train(make, data, budget, step=StepThatKeepsItsLoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
     row("kept loss", budget, peaks, plan)
     assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+
+
+def check_plans_after_a_capture():
+    """Checks that a plan knows the memory that libraries take again after a capture on another stream, which has made them give it back."""
+    no_more_workspaces()
+    found = []
+    for _ in range(2):
+        count = len(tidepool_torch.plans())
+        train(*Captured.MODEL, 1 << 42, steps=1)
+        found.append([plan.outside_bytes for plan in tidepool_torch.plans()[count:]])
+        one = Captured(1 << 42)
+        one.capture()
+        one.graph.reset()
+        del one
+        _private.clear_workspaces()  # those of the captured stream
+    assert len(found[0]) == 1 and found[0] == found[1], found
 
 
 def check_operators_that_do_not_run_alone():
@@ -661,6 +718,22 @@ def check_a_smaller_budget_after_a_larger_one():
     assert _slab.figures_of(torch.device("cuda", 0)).bytes == plan.slab_bytes < plan.budget, plan
 
 
+def check_results_that_processes_share():
+    """Checks that memory of a planned step is refused to other processes, which would see the next step write over it."""
+    torch._dynamo.reset()
+    no_more_slab()
+    model = Captured.MODEL[0]().cuda().bfloat16()
+    tidepool_torch.compile(model, budget=1 << 29, **OPTIONS)(*(tensor.cuda() for tensor in Captured.MODEL[1]())).backward()
+    gradient = model.head.weight.grad
+    assert _slab.figures_of(gradient.device).live_bytes > gradient.nbytes
+    try:
+        gradient.untyped_storage()._share_cuda_()
+    except RuntimeError as error:
+        assert "memory of a planned step cannot be shared between processes; copy the tensor first" in str(error), error
+    else:
+        raise AssertionError("a gradient in the slab was shared")
+
+
 def check_moved_model():
     """Checks that a program which moves its model to the host and back goes on within its budget."""
     budget = 1 << 29
@@ -725,12 +798,12 @@ if __name__ == "__main__":
         for _ in measure(sys.argv[1], make, lambda: data(int(sys.argv[2])), [float(share) for share in sys.argv[3:]]):
             pass
     else:
-        checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]), "not_alone": check_operators_that_do_not_run_alone,
-                  "smaller": check_a_smaller_budget_after_a_larger_one,
+        checks = {"gpt": lambda: check("gpt", [1.0, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.35]), "programs": check_programs,
+                  "not_alone": check_operators_that_do_not_run_alone, "after_a_capture": check_plans_after_a_capture, "shared": check_results_that_processes_share, "smaller": check_a_smaller_budget_after_a_larger_one,
                   "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "first_plans": check_first_plans, "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
-                  "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
+                  "breaks": lambda: check_divided("breaks", [0.6]),
                   "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
-                  "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
+                  "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.8]),
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small, "moved_model": check_moved_model,
                   "large_loss_outside": check_large_loss_outside, "named_sizes": check_named_sizes}
         if not os.environ.get("TIDEPOOL_QUICK"):
