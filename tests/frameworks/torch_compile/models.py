@@ -159,6 +159,28 @@ class Llama(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
 
 
+class LoRA(nn.Module):
+    """A linear layer that does not train, beside a product of two small matrices that do."""
+
+    def __init__(self, layer, rank):
+        super().__init__()
+        self.layer = layer
+        self.down, self.up = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+def with_lora(model, rank=4):
+    """Lets a Llama train by small matrices beside the projections of queries and values alone."""
+    model.requires_grad_(False)
+    for layer in model.layers:
+        for name in ("query", "value"):
+            setattr(layer, name, LoRA(getattr(layer, name), rank))
+    return model
+
+
 class ViTLayer(Layer):
     def forward(self, x):
         rows, length, width = x.shape
@@ -184,6 +206,43 @@ class ViT(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return F.cross_entropy(self.head(self.norm(x)[:, 0]), y)
+
+
+def convolutions(inside, width):
+    return nn.Sequential(*(layer for channels in (inside, width) for layer in (
+        nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))))
+
+
+class UNet(nn.Module):
+    """A U-Net that returns its loss. A part of its way up reads what the way down has made."""
+
+    def __init__(self, widths=(4, 8, 16), classes=4):
+        super().__init__()
+        self.down = nn.ModuleList(convolutions(*pair) for pair in zip((3, *widths), widths))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * width, width, 2, 2) for width in widths[-2::-1])
+        self.join = nn.ModuleList(convolutions(2 * width, width) for width in widths[-2::-1])
+        self.head = nn.Conv2d(widths[0], classes, 1)
+
+    def forward(self, x, y):
+        kept = []
+        for layer in self.down:
+            kept.append(layer(F.max_pool2d(kept[-1], 2) if kept else x))
+        x = kept.pop()
+        for up, join in zip(self.up, self.join):
+            x = join(torch.cat((kept.pop(), up(x)), 1))
+        return F.cross_entropy(self.head(x), y[:, None, None].expand(-1, *x.shape[2:]))
+
+
+class LSTM(nn.Module):
+    """A language model of LSTM layers that returns its loss."""
+
+    def __init__(self, width=64, layers=2, words=128, dropout=0.1):
+        super().__init__()
+        self.words, self.head = nn.Embedding(words, width), nn.Linear(width, words)
+        self.layers = nn.LSTM(width, width, layers, dropout=dropout, batch_first=True)
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.head(self.layers(self.words(x))[0]).flatten(0, 1), y.flatten())
 
 
 def tokens(rows, length=64, words=128):

@@ -293,6 +293,33 @@ def hooks_of_others_serve_their_tensors():
     assert packed and is_same(plain, got)
 
 
+def hooks_of_others_change_gradients():
+    def make():
+        torch.manual_seed(3)
+        model = GPT()
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: gradient * 0.5)
+        model.layers[1].register_forward_hook(lambda module, inputs, result: result * 2)
+        model.layers[2].register_full_backward_pre_hook(lambda module, gradients: (gradients[0] * 2,))
+        model.layers[3].register_full_backward_hook(lambda module, given, gradients: (given[0] * 0.5,))
+        model.register_full_backward_hook(lambda module, given, gradients: losses.append(gradients[0].item()))
+        return model
+
+    batch, losses = models.tokens(4), []
+    plain, _ = train(make(), batch)
+    for link in (SLOW_LINK, FAST_LINK):
+        got, training = train(make(), batch, budget=smallest_of(GPT(), batch), link=link)
+        assert is_same(plain, got) and {mode for _, mode in training.modes} != {_chain.KEEP}, training.modes
+    assert losses == [1.0] * 12, losses
+
+
+def parameters_that_processes_share():
+    model, batch = GPT().share_memory(), models.tokens(4)
+    plain, _ = train(copy.deepcopy(model), batch)
+    got, _ = train(model, batch, budget=smallest_of(GPT(), batch))
+    assert is_same(plain, got) and all(parameter.is_shared() for parameter in model.parameters())
+
+
 def a_second_backward_pass():
     gradients = []
     model, batch = GPT(), models.tokens(4)

@@ -22,7 +22,7 @@ from torch.utils import cpp_extension
 import isolated
 import models
 import tidepool.torch as tidepool_torch
-from tidepool._torch_compile import _expected, _link, _optimizers, _private
+from tidepool._torch_compile import _costs, _expected, _link, _optimizers, _private
 
 STEPS = int(os.environ.get("STEPS", 5))
 UNLIMITED = 1 << 40
@@ -64,7 +64,7 @@ class Program:
                     loss = call(*batches[(step * self.parts + part) % len(batches)])
                 loss.backward()
                 losses.append(loss.detach().clone())
-            gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+            gradients.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
             optimizer.step()
             optimizer.zero_grad()
         return losses, gradients, [value.clone() for value in model.state_dict().values()]
@@ -91,15 +91,15 @@ def share_of(plan, share):
     return plan.outside_bytes + int(share * plan.graph_bytes)
 
 
-def check(program, points, reference=None):
+def check(program, points, reference=None, steps=STEPS):
     """Checks values at points of (link, share of the memory, whether operators run again, whether data leaves)."""
-    expected = program.train(reference)
+    expected = program.train(reference, steps)
     full = plan_of(program)
     assert full.runs_again == full.copies_out == full.copies_in == 0, full
     for link, share, runs_again, leaves in points:
         budget = share_of(full, share)
         count = len(tidepool_torch.plans())
-        got = program.train(within(budget, link=link, time_limit=2))
+        got = program.train(within(budget, link=link, time_limit=2), steps)
         plan = tidepool_torch.plans()[count]
         print(f"  {share} at {link} B/s: {plan.runs_again} run again, {plan.copies_out} out, {plan.copies_in} in, "
               f"x{plan.overhead:.3f}", flush=True)
@@ -110,31 +110,56 @@ def check(program, points, reference=None):
 
 
 RERUNS, COPIES, BOTH = (1e8, 0.6, True, False), (50e9, 0.6, False, True), (5e9, 0.6, True, True)
+MANY_STEPS = 20
+
+
+def by_operators_of_pytorch(model):
+    """Compiles a model with PyTorch's own kernels for the operators of its graph."""
+    return torch.compile(model, backend="aot_eager", dynamic=False)
 
 
 def a_gpt_with_dropout():
-    check(Program(models.GPT, lambda: models.tokens(4)), [RERUNS, COPIES, BOTH])
+    check(GPT, [("none", 0.6, True, False), COPIES, BOTH], steps=MANY_STEPS)
 
 
-def nothing_is_sent_without_a_link():
-    check(Program(models.GPT, lambda: models.tokens(4)), [("none", 0.6, True, False)])
+def a_gpu_with_the_memory_of_the_host_has_no_link():
     with unittest.mock.patch("torch.cuda.get_device_properties", lambda device: types.SimpleNamespace(is_integrated=True)):
-        assert _link.link_rate.__wrapped__(torch.device("cuda")) == 0  # the memory of the host is its own
+        assert _link.link_rate.__wrapped__(torch.device("cuda")) == 0
 
 
 def a_resnet_with_batch_norm_and_relu_in_place():
-    check(RESNET, [RERUNS, COPIES, BOTH])
+    check(RESNET, [RERUNS, COPIES, BOTH], steps=MANY_STEPS)
+
+
+def a_vision_transformer():
+    check(Program(lambda: models.ViT(64, 3, 4, 8, 32, 100), lambda: models.images(16, 32)), [RERUNS, COPIES, BOTH], steps=MANY_STEPS)
+
+
+def a_unet():
+    check(Program(models.UNet, lambda: models.images(4, 32, 4)), [RERUNS, COPIES, (1e9, 0.6, True, True)], steps=MANY_STEPS)
+
+
+def a_llama_with_lora():
+    program = Program(lambda: models.with_lora(models.Llama(64, 2, 4, 2, 128, 128, 64)), lambda: models.tokens(4))
+    reference = None if torch.__version__ >= "2.7" else by_operators_of_pytorch  # 2.6 computes RMSNorm otherwise in graphs
+    check(program, [("none", 0.7, True, False), COPIES, (1e9, 0.6, True, True)], reference, MANY_STEPS)
+
+
+def an_lstm_with_dropout():
+    program = Program(models.LSTM, lambda: models.tokens(64, 4))
+    assert is_same(program.train(), program.train(within(UNLIMITED)))  # by default PyTorch leaves the layers out of its graphs
+    with torch._dynamo.config.patch(allow_rnn=True):  # and takes them apart, with other last bits
+        check(program, [("none", 0.8, True, False), COPIES, (3e8, 0.6, True, True)], by_operators_of_pytorch, MANY_STEPS)
 
 
 def tied_weights():
-    check(Program(lambda: models.GPT(tied=True), lambda: models.tokens(4)), [RERUNS, COPIES, BOTH])
+    check(Program(lambda: models.GPT(tied=True), lambda: models.tokens(4)), [RERUNS, COPIES, BOTH], steps=MANY_STEPS)
 
 
 def autocast():
-    check(Program(lambda: models.GPT(dropout=0.0), lambda: models.tokens(4), autocast=True), [RERUNS, COPIES])
+    check(Program(lambda: models.GPT(dropout=0.0), lambda: models.tokens(4), autocast=True), [RERUNS, COPIES, (2e9, 0.6, True, True)], steps=MANY_STEPS)
     # With dropout too, PyTorch's own compiled gradients differ from the eager ones in the last bits.
-    check(Program(models.GPT, lambda: models.tokens(4), autocast=True), [RERUNS, COPIES],
-          lambda model: torch.compile(model, backend="aot_eager", dynamic=False))
+    check(Program(models.GPT, lambda: models.tokens(4), autocast=True), [(2e9, 0.6, True, True)], by_operators_of_pytorch)
 
 
 def scaled_gradients():
@@ -165,12 +190,12 @@ def scaled_gradients():
 
 
 def accumulated_gradients():
-    check(Program(models.GPT, lambda: models.tokens(4), parts=3), [RERUNS, COPIES, BOTH])
+    check(Program(models.GPT, lambda: models.tokens(4), parts=3), [RERUNS, COPIES, BOTH], steps=MANY_STEPS)
 
 
 def checkpoints_that_are_there_already():
     # The schedule decides alone: the joint graph has each operator once.
-    check(Program(lambda: models.GPT(checkpoints=True), lambda: models.tokens(4)), [RERUNS, COPIES])
+    check(Program(lambda: models.GPT(checkpoints=True), lambda: models.tokens(4)), [RERUNS])
 
 
 def parts_of_a_tensor_leave_with_their_storage():
@@ -349,9 +374,17 @@ def random_operators_do_not_run_again():
     check(chain_of(lambda: torch.nn.Dropout(0.5)), [(1e6, 0.75, False, True)])  # though copies take far longer
 
 
-@torch.library.custom_op("tidepool_test::drop", mutates_args={"x"}, tags=(torch.Tag.nondeterministic_seeded,))
-def _drop(x: torch.Tensor) -> None:
+torch.library.define("tidepool_test::drop", "(Tensor(a!) x) -> ()", tags=(torch.Tag.nondeterministic_seeded,))
+
+
+@torch.library.impl("tidepool_test::drop", "CompositeExplicitAutograd")
+def _drop(x):
     x.mul_((torch.rand(x.shape) > 0.5).to(x.dtype))
+
+
+@torch.library.register_fake("tidepool_test::drop")
+def _drop_nothing(x):
+    pass
 
 
 class Hidden(torch.nn.Module):
@@ -359,7 +392,7 @@ class Hidden(torch.nn.Module):
 
     def forward(self, x):
         kept = torch.ones_like(x)
-        _drop(kept)
+        torch.ops.tidepool_test.drop(kept)
         return x * kept
 
 
@@ -454,11 +487,12 @@ def random_numbers_are_computed_from_seeds():
 def fused_operators():
     from tidepool._torch_compile import _fuse
 
-    for program, compiled in ((Program(lambda: models.GPT(layers=2, dropout=0.0), lambda: models.tokens(4)), None),
-                              (Program(lambda: models.GPT(layers=2), lambda: models.tokens(4)), by_pytorch)):
+    for program, compiled, points in (
+            (Program(lambda: models.GPT(layers=2, dropout=0.0), lambda: models.tokens(4)), None, ((50e9, 1.0), (1e8, 0.6), (5e9, 0.6))),
+            (Program(lambda: models.GPT(layers=2), lambda: models.tokens(4)), by_pytorch, ((5e9, 0.6),))):
         expected = program.train(compiled, 3)
         eager = plan_of(program)
-        for link, share in ((50e9, 1.0), (1e8, 0.6), (5e9, 0.6)):
+        for link, share in points:
             count, known = len(tidepool_torch.plans()), len(_fuse._functions)
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)
@@ -628,7 +662,7 @@ class _Mix(torch.nn.Module):
 
 def long_chains_and_sums_stay_small():
     with _uncompiled():
-        for length in (20, 200):
+        for length in (20, 100):
             program = Program(lambda: _Chain(length), lambda: (torch.randn(16, 8),))
             *_, (_, _, written) = _written(lambda: plan_of(program, kernels="inductor"))
             operators = sum(len(node.meta["group"]) for graph in (written.forward.graph, written.backward.graph)
@@ -670,13 +704,7 @@ def gradients_are_written_over_what_they_read_last():
 class _NewStorages:
     """Costs of operators that request memory for new results alone."""
 
-    def requests_of(self, node):
-        from tidepool._torch_compile import _private
-        from tidepool._torch_compile._costs import Request, round_up, tensors_of
-
-        given = {_private.storage_key(tensor) for one in node.all_input_nodes for tensor in tensors_of(one.meta.get("val"))}
-        return [Request(round_up(tensor.untyped_storage().nbytes()), i, i) for i, tensor in enumerate(tensors_of(node.meta["val"]))
-                if _private.storage_key(tensor) not in given]
+    requests_of = staticmethod(_costs.requests_of_results)
 
 
 class _Logits(torch.nn.Module):
@@ -1544,6 +1572,104 @@ def gradients_of_gradients_are_refused():
 
     # PyTorch 2.6 gives a slope without a history.
     raises(RuntimeError, "double backward" if torch.__version__ > "2.7" else "does not require grad", differentiate)
+
+
+def _train_with_hooks(wrap, install, around=contextlib.nullcontext):
+    """Returns the values of a GPT with hooks of the program, and what the hooks saw. `around`: a context of each step."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model, data, seen = models.GPT(dropout=0.0), models.tokens(4), {}
+    install(model, seen)
+    call = wrap(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    values = []
+    for _ in range(3):
+        with around():
+            loss = call(*data)
+            loss.backward()
+        values += [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
+        optimizer.step()
+        optimizer.zero_grad()
+    return values, seen
+
+
+def _hook_gradients(model, seen):
+    """Sets hooks of gradients: of parameters, after these are added up, and of the model itself."""
+    for name, parameter in model.named_parameters():
+        parameter.register_hook(lambda gradient: gradient * 0.5)
+        parameter.register_post_accumulate_grad_hook(lambda one, name=name: seen.setdefault(name, []).append(one.grad.sum().item()))
+    model.register_full_backward_hook(lambda module, given, gradients: seen.setdefault("loss", []).append(gradients[0].item()))
+
+
+def _hook_modules(model, seen):
+    """Sets hooks of modules within the model, which change results and gradients."""
+    model.layers[0].register_forward_hook(lambda module, inputs, result: result * 2)
+    model.layers[0].register_forward_hook(lambda module, inputs, result: result.register_hook(lambda gradient: gradient * 2) and None)
+    model.layers[1].register_full_backward_pre_hook(lambda module, gradients: (gradients[0] * 2,))
+    model.layers[2].register_full_backward_hook(lambda module, given, gradients: (given[0] * 0.5,))
+
+
+def hooks_of_others_see_and_change_what_they_do_without_a_budget():
+    budget, packed = small_budget(Program(lambda: models.GPT(dropout=0.0), lambda: models.tokens(4))), []
+
+    def pack(tensor):
+        packed.append(tensor)
+        return tensor.dtype, tensor.double()
+
+    def unpack(packed):
+        return packed[1].to(packed[0])
+
+    hooks = ((_hook_gradients, contextlib.nullcontext), (_hook_modules, contextlib.nullcontext),
+             (lambda *_: None, lambda: torch.autograd.graph.saved_tensors_hooks(pack, unpack)))
+    for install, around in hooks:
+        expected = _train_with_hooks(lambda model: model, install, around)
+        count = len(tidepool_torch.plans())
+        packed.clear()
+        got = _train_with_hooks(within(budget, link=5e9, time_limit=1), install, around)
+        assert is_same(expected[0], got[0]) and expected[1] == got[1], install
+        plans = tidepool_torch.plans()[count:]
+        assert install is _hook_modules or plans[0].copies_out > 0, (install, plans)  # those divide the graph
+    assert packed and not tidepool_torch.fallbacks()
+
+
+def _in_a_process(body):
+    """Calls a function in a forked process."""
+    child = os.fork()
+    if not child:
+        try:
+            torch.set_num_threads(1)
+            body()
+        except BaseException:  # noqa: B902, told below
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def parameters_and_inputs_that_processes_share():
+    def steps(model, call, inputs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            call(*inputs.get()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def within_a_small_budget(model):
+        budget = small_budget(Program(lambda: models.GPT(dropout=0.0), lambda: models.tokens(4)))
+        return within(budget, link=5e9)(model)
+
+    def train(wrap):
+        """Returns parameters that two processes have trained, one after the other, on inputs of this one."""
+        torch.manual_seed(0)
+        model, inputs = models.GPT(dropout=0.0).share_memory(), torch.multiprocessing.get_context("fork").SimpleQueue()
+        for _ in range(4):
+            inputs.put(models.tokens(4))
+        for _ in range(2):
+            _in_a_process(lambda: steps(model, wrap(model), inputs))
+        return [parameter.detach() for parameter in model.parameters()]
+
+    expected, got = train(lambda model: model), train(within_a_small_budget)
+    assert is_same(expected, got) and not is_same(expected, list(models.GPT(dropout=0.0).parameters()))
 
 
 _error = None  # (where, exception) of the next call of pass_on

@@ -417,6 +417,7 @@ class _Planner:
         self.keys: List[int] = []  # of copies
         self.was_captured = False  # whether the last forward pass was
         self.had_slab = False  # whether the last forward pass had a slab of the size of the plan
+        self.slab_taken = 0  # bytes of the slab in the last forward pass, which may be more
         self.device: Optional[torch.device] = None
 
     def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
@@ -787,6 +788,7 @@ class _SlabRun:
             wanted = plan.slab_bytes
         is_done = slab.bytes == wanted or _slab.resize(device, wanted)
         self.planner.had_slab = is_done or slab.bytes >= plan.slab_bytes
+        self.planner.slab_taken = wanted if is_done else slab.bytes
 
     def _hold(self) -> bool:
         """Lets the CUDA graph that is captured now hold the slab, and returns whether there is one."""
@@ -891,7 +893,7 @@ class _Region:
         planner = self.compiled.planner
         plan, loss, outside = planner.plan, self.outside.loss or 0, max(_reserved(device), self.outside.reserved)
         self.outside.reserved = 0
-        taken = _slab.figures_of(device).bytes + outside
+        taken = planner.slab_taken + outside
         if taken <= plan.budget * _TOO_HIGH:
             return False
         self.has_warned = True

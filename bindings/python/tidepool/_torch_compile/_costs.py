@@ -4,6 +4,7 @@
 On a GPU each operator runs on empty tensors, once for each shape; elsewhere the times are assumed.
 """
 import functools
+import warnings
 from typing import NamedTuple, Optional
 
 import torch
@@ -11,7 +12,7 @@ from torch import fx
 
 from . import _private, _slab
 
-__all__ = ["Costs", "Request", "costs_of", "forget", "round_up", "tensors_of"]
+__all__ = ["Costs", "Request", "costs_of", "forget", "requests_of_results", "round_up", "tensors_of"]
 
 # Assumed for tensors of the CPU, which play the part of a GPU.
 _OPERATIONS_PER_SECOND = 400e12
@@ -90,6 +91,24 @@ def _taken(notes):
     return peak
 
 
+def requests_of_results(node):
+    """Returns the requests of an operator that makes its results alone, without those that are parts of its arguments."""
+    given = {_private.storage_key(tensor) for one in node.all_input_nodes for tensor in tensors_of(one.meta.get("val"))}
+    new = {}
+    for i, tensor in enumerate(tensors_of(node.meta["val"])):
+        new.setdefault(_private.storage_key(tensor), Request(round_up(tensor.untyped_storage().nbytes()), i, i))
+    return tuple(request for key, request in new.items() if key not in given)
+
+
+def _assumed(node, result_bytes, error):
+    """Returns figures of an operator that cannot run alone, and warns of them."""
+    seconds = assumed_seconds(node)
+    warnings.warn(f"tidepool: the operator {node.name} ({node.target}) cannot run alone, on zeros: {str(error).partition(chr(10))[0]}. It is assumed to "
+                  f"take {seconds * 1e6:.0f} us, and no memory besides its results; if it takes more, the step may exceed the budget. Expected an "
+                  "operator that takes all tensors of its shapes", RuntimeWarning, stacklevel=2)
+    return _Measured(seconds, result_bytes, requests_of_results(node))
+
+
 class Costs:
     """The times, workspaces and requests of operators on one device, each measured once."""
 
@@ -97,7 +116,6 @@ class Costs:
         self._device = device
         self._with_requests = with_requests
         self._measured = {}
-        self.failures = []  # operators that could not run alone, for which the time is assumed
 
     def of(self, node, result_bytes):
         """Returns the seconds of a node and its workspace: the bytes beside its results while it runs."""
@@ -122,8 +140,7 @@ class Costs:
                     torch.autocast("cuda", enabled=False):
                 return self._run(node)
         except Exception as error:
-            self.failures.append(f"{node.name}: {error}")
-            return _Measured(assumed_seconds(node), result_bytes, ())
+            return _assumed(node, result_bytes, error)
 
     def _run(self, node):
         """Runs a node's operator on zeros. The first run pays for handles, plans and their memory."""
