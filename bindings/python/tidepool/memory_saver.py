@@ -2,6 +2,7 @@
 """Memory that sleeps, with interfaces that engines of inference call: that of the package torch_memory_saver, and the sleep levels of
 vLLM. Both are regions of `tidepool.torch`, which must be PyTorch's allocator.
 
+    import tidepool.memory_saver, tidepool.torch
     tidepool.torch.enable(budget="90%")
     tidepool.memory_saver.install()                        # for programs that import torch_memory_saver
     from torch_memory_saver import torch_memory_saver
