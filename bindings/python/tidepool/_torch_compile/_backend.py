@@ -557,9 +557,9 @@ class _Planner:
             # Data of the open graphs is beside the slab in this step alone.
             first = self.job.open[0].compiled.planner
             return first.plan.outside_bytes - first.for_loss
+        if self.region.has_stepped():  # PyTorch may just have given back what each step takes for a time
+            return self.outside.estimate_reserved(captured, self.device, _optimizers.temporary_bytes(self.device))
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
-        if self.region.has_stepped():  # temporary tensors of a step, which PyTorch may just have given back
-            return self.outside.estimate_reserved(captured, self.device, to_come if is_known else 0)
         if captured.kept_outside:  # these are there before the first step, so further ones are added to them
             to_come += captured.gradient_bytes
         known = self.outside.estimate_reserved(captured, self.device, to_come if is_known else 0)
@@ -961,7 +961,7 @@ class _Region:
     def _run(self, arguments: Any) -> Any:
         self.calls += 1
         if self._is_outgrown():
-            self._move_out_of_slab(arguments)
+            self._empty_slab(arguments)
             if self.nest is not None and self.nest is self.compiled.planner.nest:
                 _Nest(self.nest.regions())  # all of them are planned again
             self.compiled = _compile(self, list(arguments))
@@ -974,10 +974,11 @@ class _Region:
         """Returns the results of the last call that the program still has."""
         return [one for one in (reference() for reference in self.results) if one is not None and one.device == self.compiled.planner.device]
 
-    def _move_out_of_slab(self, arguments: Any) -> None:
-        """Moves what the program keeps beyond a step out of the slab: its last results, and gradients."""
+    def _empty_slab(self, arguments: Any) -> None:
+        """Gives the slab back, so that operators can be measured and it can have another size. What the program keeps beyond a step moves out of
+        it: its last results, and gradients."""
         device = self.compiled.planner.device
-        if self.job.open or device.type != "cuda" or not _slab.figures_of(device).live_bytes:
+        if self.job.open or device.type != "cuda" or not _slab.figures_of(device).bytes:
             return
         kept = self._kept_results()
         if self.keeps_gradients:
@@ -991,8 +992,8 @@ def _is_of_batch(argument: Any) -> bool:
 
 
 def _move_out_of_slab(tensors: Sequence[torch.Tensor], device: torch.device) -> None:
-    """Moves the memory of tensors out of the slab, which cannot have another size while they live there. It waits on the host, since the device
-    has no room for both."""
+    """Moves the memory of tensors out of the slab, and gives it back if no others live there. Their values wait on the host, since the device has
+    no room for both."""
     storages = {one.data_ptr(): one for one in (tensor.untyped_storage() for tensor in tensors)}.values()  # shared ones once
     waiting = [(one, one.nbytes(), one.cpu()) for one in storages]
     for one, _, _ in waiting:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, List, Tuple
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-__all__ = ["after_steps", "bytes_to_come", "state_to_come", "steps", "watch"]
+__all__ = ["after_steps", "bytes_to_come", "state_to_come", "steps", "temporary_bytes", "watch"]
 
 _steps = 0
 _begun: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()  # that have made a step
@@ -64,15 +64,16 @@ def _temporary_tensors(group: Any) -> int:
     return 0 if group.get("fused") or group.get("foreach") is False else 1
 
 
-def _needs(device: torch.device, is_lasting: bool) -> Iterator[int]:
+def _needs(device: torch.device, has_state: bool = True, has_temporary: bool = True) -> Iterator[int]:
+    """Returns the bytes that each trained parameter needs for state that is to come, and for temporary tensors."""
     for optimizer in gc.get_objects():
         if not issubclass(type(optimizer), Optimizer):
             continue
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                if parameter.device == device:
-                    state = 0 if optimizer.state.get(parameter) else _tensors_of_state(optimizer, group)
-                    temporary = 0 if is_lasting else _temporary_tensors(group)
+                if parameter.device == device and parameter.requires_grad:
+                    state = _tensors_of_state(optimizer, group) if has_state and not optimizer.state.get(parameter) else 0
+                    temporary = _temporary_tensors(group) if has_temporary else 0
                     yield (state + temporary) * parameter.untyped_storage().nbytes()
 
 
@@ -81,10 +82,15 @@ def bytes_to_come(device: torch.device, trained_bytes: int) -> Tuple[int, bool]:
 
     trained_bytes: of the parameters, which count where there is no optimizer yet.
     """
-    needs = list(_needs(device, is_lasting=False))
+    needs = list(_needs(device))
     return (sum(needs), True) if needs else (2 * trained_bytes, False)
 
 
 def state_to_come(device: torch.device) -> int:
     """Returns the bytes of the state that the first step of the optimizers will make, of those that exist already."""
-    return sum(_needs(device, is_lasting=True))
+    return sum(_needs(device, has_temporary=False))
+
+
+def temporary_bytes(device: torch.device) -> int:
+    """Returns the bytes that a step of the optimizers takes for a time."""
+    return sum(_needs(device, has_state=False))
