@@ -29,12 +29,13 @@ void ForgetRows(KnownBytes& known, const CopyShape& shape) {
 // touch. Returns false if the system cannot, or the range is small.
 bool DropPages(char* begin, std::size_t bytes) {
   constexpr std::size_t kLeastBytes = std::size_t{64} << 10;  // less is as fast to write
+  constexpr int kDropLocked = 24;  // MADV_DONTNEED_LOCKED of Linux 5.18, which older headers lack
   if (bytes < kLeastBytes) return false;
   static const std::int64_t page = sysconf(_SC_PAGESIZE);
   const auto address = reinterpret_cast<std::intptr_t>(begin);
   const std::int64_t head = RoundUp(address, page) - address;
   const std::int64_t pages = (static_cast<std::int64_t>(bytes) - head) / page * page;
-  if (madvise(begin + head, static_cast<std::size_t>(pages), MADV_DONTNEED_LOCKED) != 0) {
+  if (madvise(begin + head, static_cast<std::size_t>(pages), kDropLocked) != 0) {
     return false;
   }
   std::memset(begin, 0, static_cast<std::size_t>(head));
