@@ -8,7 +8,7 @@ the program call them through torch.utils.checkpoint. It measures time on the pr
 of the dry run as it is, and of one that records its operators and writes the graph. Run it with a Python as step_schedules.py needs it.
 usage: step_remedies.py TOOL NAME...      NAME: one of ALL of step_schedules.py; prints figures for bench/results
        step_remedies.py page [--check]    writes the tables of RESULTS into docs/guide/dryrun.md; with --check fails if they differ, if a peak
-                                          is not within 2 % of its dry run, but for DDP's buckets, or if recording takes more than twice the time
+                                          is not within 2 % of its dry run, or if recording takes more than twice the time
 """
 import os
 import re
@@ -23,7 +23,6 @@ RESULTS = step_schedules.ROOT / "bench/results/2026-11-30-step_remedies.txt"
 SHARES = (0.85, 0.6)
 STEPS = 3  # as many as the checks of remedies have
 WITHIN = 0.02
-BUCKETS = "DDP"  # in the name of a step that lacks new buckets of gradients: those of the second one count in the check alone
 MOST_RECORDING = 2.0  # times the dry run as it is
 HEAD = "| step | dry run, with its graph | " + " | ".join(f"{100 * share:.0f} % of the memory" for share in SHARES) + " |"
 NO_BLOCKS = "no blocks"
@@ -70,8 +69,7 @@ def faults():
     for name, plain, recorded, rows_ in parts():
         if float(recorded) > MOST_RECORDING * float(plain):
             found.append(f"{name}: {recorded} s with its graph, {plain} s without")
-        found += [f"{name}: {row[0]} of {row[1]} blocks have {row[2]} of the checked peak" for row in rows_
-                  if row and BUCKETS not in name and abs(float(row[2]) - 1) > WITHIN]
+        found += [f"{name}: {row[0]} of {row[1]} blocks have {row[2]} of the checked peak" for row in rows_ if row and abs(float(row[2]) - 1) > WITHIN]
     return found
 
 

@@ -72,7 +72,6 @@ class GraphScheduler {
   const std::int64_t granule_;
   double rounding_ = 0;
   std::vector<transfers::TaskRun> runs_;
-  std::vector<bool> is_again_;                         // by run
   std::vector<double> starts_;                         // by run
   std::vector<double> chain_starts_;                   // by chain
   std::vector<std::vector<std::size_t>> runs_before_;  // by chain and its step
@@ -87,7 +86,6 @@ void GraphScheduler::AddRuns(const GraphChain& made, std::size_t begin, std::siz
   for (std::size_t task = begin; task < end; ++task) {
     if (is_again && chain::IsLeftOut(graph_.tasks[task], made.resident)) continue;
     runs_.push_back({task, made.algorithms[task]});
-    is_again_.push_back(is_again);
     starts_.push_back(seconds);
     seconds += graph_.tasks[task].algorithms[made.algorithms[task]].seconds;
   }
@@ -132,15 +130,20 @@ absl::Status GraphScheduler::AddRuns() {
 // Returns which runs are first ones, or write data again that a later run reads.
 std::vector<bool> GraphScheduler::NeededRuns() const {
   std::vector<bool> is_needed(runs_.size());
+  std::vector<bool> has_run(graph_.tasks.size());
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    is_needed[run] = !has_run[runs_[run].task];
+    has_run[runs_[run].task] = true;
+  }
   std::vector<bool> is_read(graph_.data.size());  // by a later run, before one that writes it
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
     is_read[data] = ExistsAfter(graph_.data[data]);
   }
   for (std::size_t run = runs_.size(); run-- > 0;) {
     const GraphTask& task = graph_.tasks[runs_[run].task];
-    is_needed[run] =
-        !is_again_[run] || std::any_of(task.writes.begin(), task.writes.end(),
-                                       [&](std::size_t data) { return is_read[data]; });
+    for (const std::size_t data : task.writes) {
+      if (is_read[data]) is_needed[run] = true;
+    }
     if (!is_needed[run]) continue;
     for (const std::size_t data : task.writes) is_read[data] = false;
     for (const std::size_t data : task.reads) is_read[data] = true;
