@@ -88,7 +88,6 @@ TaskGraph WithLongLivedData(const TaskGraph& graph, const std::vector<std::size_
   for (std::size_t data = 0; data < graph.data.size(); ++data) {
     const DataUses& uses = walk.uses[data];
     if (IsResident(graph.data[data]) || uses.writer >= walk.forward_tasks) continue;
-    if (uses.last_forward_update != kNoTask) continue;
     const std::int64_t meanwhile = before[uses.last_forward] - before[uses.writer + 1];
     if (meanwhile > 0 && meanwhile >= before.back() / part) MakeResident(seen.data[data]);
   }

@@ -40,25 +40,27 @@ std::int64_t PeakOf(const TaskGraph& graph, const GraphWalk& walk, const GraphCh
   return peak;
 }
 
-// Whether no backward task of a later part updates the datum. The part runs again after those.
-bool KeepsItsValue(const GraphWalk& walk, const Part& part, std::size_t data) {
-  const std::size_t update = walk.uses[data].first_backward_update;
-  return update == kNoTask || update >= part.backward_begin;
+// Whether the datum has the same value after a forward task and when its part runs again: only
+// later tasks of the same part, which run again too, update it.
+bool KeepsItsValue(const TaskGraph& graph, const GraphWalk& walk, const Part& part,
+                   std::size_t number, std::size_t data) {
+  const DataUses& uses = walk.uses[data];
+  const std::size_t update = uses.first_backward_update;
+  if (update != kNoTask && update < part.backward_begin) return false;
+  const bool is_own = uses.writer >= part.forward_begin && uses.writer < part.forward_end;
+  if (is_own && !IsResident(graph.data[data])) return true;
+  return uses.last_forward_update == kNoTask || uses.last_forward_update < number;
 }
 
-// Whether the task may run again with its part: data from outside of the part that it reads then
-// has its old value, and no later task has changed the data that it writes.
+// Whether the task may run again with its part: data that it reads has its old value then, and no
+// later task has changed the data that it writes.
 bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const Part& part, std::size_t number) {
   const GraphTask& task = graph.tasks[number];
-  const auto has_old_value = [&](std::size_t data) {
-    const DataUses& uses = walk.uses[data];
-    if (uses.writer >= part.forward_begin && uses.writer < part.forward_end) return true;
-    if (uses.last_forward_update != kNoTask && uses.last_forward_update >= number) return false;
-    return KeepsItsValue(walk, part, data);
+  const auto keeps = [&](std::size_t data) {
+    return KeepsItsValue(graph, walk, part, number, data);
   };
-  const auto stays = [&](std::size_t data) { return KeepsItsValue(walk, part, data); };
-  return task.may_rerun && std::all_of(task.reads.begin(), task.reads.end(), has_old_value) &&
-         std::all_of(task.writes.begin(), task.writes.end(), stays);
+  return task.may_rerun && std::all_of(task.reads.begin(), task.reads.end(), keeps) &&
+         std::all_of(task.writes.begin(), task.writes.end(), keeps);
 }
 
 bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const GraphChain& made,

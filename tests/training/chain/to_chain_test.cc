@@ -410,22 +410,62 @@ TEST(ToChain, CutsBesideLargeDataThatLivesLong) {
   EXPECT_LT(made.chain.x.back(), ChainPeak(made.chain) / 4);
 }
 
-// A second run of the task that writes such data would undo the update.
-TEST(ToChain, LeavesDataOfUpdatesInTheChain) {
+// A second run of the task that writes such data would undo the update, one of a task that reads it
+// before would read another value.
+TEST(ToChain, RunsTasksOfLaterUpdatesOnce) {
   const TaskGraph plain = testing::ResidualGraph(16, 1 << 20, 16 << 20);
   const std::size_t backward = testing::FirstOf(plain, TaskPhase::kBackward);
   for (const bool is_updated : {false, true}) {
     TaskGraph graph = plain;
-    AddRead(graph, 2 << 20, 1, backward - 1, backward + 1);
+    AddRead(graph, 2 << 20, 1, 2, backward + 1);
     if (is_updated) {
+      graph.tasks[backward - 2].reads.pop_back();
       graph.tasks[backward - 2].updates.push_back(plain.data.size());
       graph.tasks[backward - 2].may_rerun = false;
     }
     ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
     const GraphChain made = *ToChain(
         graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1, .recomputation = true});
-    EXPECT_EQ(made.resident.back(), !is_updated);
+    EXPECT_EQ(made.chain.runs_once.empty(), !is_updated);
+    for (std::size_t i = 0; is_updated && i < made.parts.size(); ++i) {
+      EXPECT_EQ(made.parts[i].forward_end > 1 && made.parts[i].forward_begin < backward - 1,
+                std::binary_search(made.chain.runs_once.begin(), made.chain.runs_once.end(), i));
+    }
   }
+}
+
+// Adds before each of the tasks, in order, weights that are gathered for it: a task takes memory,
+// and one fills it. The program holds them until the second task from the next ones on.
+void GatherBefore(TaskGraph& graph, const std::vector<std::size_t>& tasks, std::int64_t bytes) {
+  for (std::size_t k = 0; k < tasks.size(); ++k) {
+    const std::size_t at = tasks[k] + 2 * k;
+    const std::size_t data = graph.data.size();
+    graph.data.push_back({.name = absl::StrCat("gathered ", data), .bytes = bytes});
+    GraphTask take = {.name = absl::StrCat("take ", data), .writes = {data}};
+    GraphTask fill = {.name = absl::StrCat("fill ", data), .updates = {data}};
+    take.algorithms = fill.algorithms = {{"only", 0, 0}};
+    graph.tasks[at].reads.push_back(data);
+    if (k > 0) graph.tasks[at + 1].reads.push_back(data - 1);
+    graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(at), {take, fill});
+  }
+}
+
+// The buffers of `fully_shard`: each lasts into the next block, and is filled by a task that
+// changes nothing else. They stay, so that the tasks of their blocks may run again.
+TEST(ToChain, CutsBesideGatheredWeights) {
+  const TaskGraph plain = testing::ResidualGraph(16, 1 << 20, 16 << 20);
+  const ChainOptions options = {
+      .memory_bytes = kMuchMemory, .link_bytes_per_second = 1, .recomputation = true};
+  const GraphChain expected = *ToChain(plain, options);
+  std::vector<std::size_t> begins;
+  for (const GraphChain::Part& part : expected.parts) begins.push_back(part.forward_begin);
+  TaskGraph graph = plain;
+  GatherBefore(graph, begins, 1 << 20);
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  const GraphChain made = *ToChain(graph, options);
+  EXPECT_GE(made.parts.size(), expected.parts.size());
+  // The last weights are used in the last part alone, which is never run again.
+  EXPECT_EQ(made.chain.runs_once, std::vector<std::size_t>{made.parts.size() - 1});
 }
 
 // Data of blocks one after the other, each larger than what a cut saves.
