@@ -259,19 +259,24 @@ def without_memory_of_the_host_data_stays():
 
 def saved_tensors_that_change_are_refused():
     class Changing(torch.nn.Module):
+        def __init__(self, is_saved_again):
+            super().__init__()
+            self.is_saved_again = is_saved_again
+
         def forward(self, x):
             y = x.exp()  # saves its result
             y.add_(1)
-            return y
+            return y.sin() if self.is_saved_again else y
 
-    model = torch.nn.Sequential(torch.nn.Linear(64, 64), Changing(), Changing(), torch.nn.Linear(64, 64))
-    with tidepool_torch.offload(model, budget="1GiB"):
-        try:
-            model(torch.randn(4, 64)).sum().backward()
-        except RuntimeError as error:
-            assert "modified by an inplace operation" in str(error), error
-        else:
-            raise AssertionError("a saved tensor that changed was not refused")
+    for is_saved_again in (False, True):
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), Changing(is_saved_again), Changing(is_saved_again), torch.nn.Linear(64, 64))
+        with tidepool_torch.offload(model, budget="1GiB"):
+            try:
+                model(torch.randn(4, 64)).sum().backward()
+            except RuntimeError as error:
+                assert "modified by an inplace operation" in str(error), error
+            else:
+                raise AssertionError("a saved tensor that changed was not refused")
 
 
 def hooks_of_others_serve_their_tensors():

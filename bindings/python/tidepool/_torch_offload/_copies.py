@@ -51,15 +51,10 @@ def addresses_of(module: torch.nn.Module) -> Set[int]:
     return {_storage(tensor).data_ptr() for tensor in (*module.parameters(), *module.buffers())}
 
 
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the storage of a tensor as bytes."""
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-
-
-def _host_tensor(size: int, is_pinned: bool) -> Optional[torch.Tensor]:
+def _host_storage(size: int, is_pinned: bool) -> Optional[torch.UntypedStorage]:
     """Returns memory of the host; None if there is no more of it."""
     try:
-        return torch.empty(size, dtype=torch.uint8, pin_memory=is_pinned)
+        return torch.empty(size, dtype=torch.uint8, pin_memory=is_pinned).untyped_storage()
     except RuntimeError as error:
         warn_that_data_stays(size, error)
         return None
@@ -68,65 +63,22 @@ def _host_tensor(size: int, is_pinned: bool) -> Optional[torch.Tensor]:
 class _Sent:
     """A storage that goes to the host. Without pinned memory it stays on the device."""
 
-    def __init__(self, tensor: torch.Tensor, streams: Streams):
-        self.streams = streams
+    def __init__(self, tensor: torch.Tensor, is_pinned: bool):
         self.original: Optional[torch.Tensor] = tensor  # until the copy has ended
         self.version = tensor._version
         self.is_changed = False
         self.packs = self.unpacks = 0
-        self.here: Optional[torch.Tensor] = None  # after it has come back
-        flat = _flat(tensor)
-        self.host = _host_tensor(flat.numel(), is_pinned=streams.out is not None)
-        if self.host is None:
-            return
-        if streams.out is None:
-            self.host.copy_(flat)
-            return
-        streams.out.wait_stream(streams.current())
-        with torch.cuda.stream(streams.out):
-            self.host.copy_(flat, non_blocking=True)
-        self.out_event = streams.out.record_event()
+        self.here: Optional[torch.UntypedStorage] = None  # after it has come back
+        self.host = _host_storage(tensor.untyped_storage().nbytes(), is_pinned)
 
     def release(self) -> None:
-        """Frees the device's memory once the copy has ended."""
-        if self.original is None:
-            return
-        self.is_changed = self.original._version != self.version
-        if self.host is None:
-            return
-        if self.streams.out is not None:
-            self.streams.current().wait_event(self.out_event)
-        self.original = None
+        if self.original is not None:
+            self.is_changed = self.original._version != self.version
+            if self.host is not None:
+                self.original = None
 
-    def fetch(self) -> None:
-        """Begins the copy back."""
-        if self.here is not None:
-            return
-        if self.host is None:
-            self.here = _flat(self.original)
-            return
-        if self.streams.into is None:
-            self.here = self.host.clone()
-            return
-        self.here = torch.empty(self.host.numel(), dtype=torch.uint8, device=self.streams.device)
-        self.streams.into.wait_stream(self.streams.current())
-        self.streams.into.wait_event(self.out_event)
-        with torch.cuda.stream(self.streams.into):
-            self.here.copy_(self.host, non_blocking=True)
-        self.in_event = self.streams.into.record_event()
-
-    def arrive(self) -> None:
-        if self.here is not None and self.host is not None and self.streams.into is not None:
-            self.streams.current().wait_event(self.in_event)
-
-    def take(self) -> torch.Tensor:
-        """Returns the storage on the device, for one of the tensors in it."""
-        self.release()
-        if self.is_changed:
-            raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation "
-                               "after it was saved; tidepool has sent it to the host")
-        self.fetch()
-        self.arrive()
+    def take(self) -> torch.UntypedStorage:
+        """Returns the storage that has come back, for one of the tensors in it."""
         here = self.here
         self.unpacks += 1
         if self.unpacks == self.packs:  # another backward pass fetches it again
@@ -135,49 +87,110 @@ class _Sent:
 
 
 class Bundle:
-    """The saved tensors of one call of a stage, as hooks of torch.autograd.graph.saved_tensors_hooks."""
+    """The saved tensors of one call of a stage, as hooks of torch.autograd.graph.saved_tensors_hooks.
+
+    The copies of a direction run in order, so an event after the last one tells that all of them have ended.
+    """
 
     def __init__(self, streams: Streams, stays: Collection[int]):
         self._streams = streams
         self._stays = stays  # addresses of storages that others hold, such as parameters
-        self._sent: Dict[int, _Sent] = {}  # by the address of the storage, which is live until release
+        self._sent: List[_Sent] = []
+        self._last: Dict[int, _Sent] = {}  # by the address of the storage, which is live until release
+        self._is_held = False  # whether what was sent still takes memory of the device
+        self._arrived: Any = None  # the stream that has waited for the copies back
+        if streams.out is not None:
+            self._ready, self._out, self._in = torch.cuda.Event(), torch.cuda.Event(), torch.cuda.Event()
 
     def bytes(self) -> int:
-        return sum(sent.host.numel() for sent in self._sent.values() if sent.host is not None)
+        return sum(sent.host.nbytes() for sent in self._sent if sent.host is not None)
 
     def pack(self, tensor: torch.Tensor) -> Any:
-        if (tensor.device != self._streams.device or tensor.layout != torch.strided or type(tensor) not in _TYPES
-                or bytes_of(tensor) == 0 or tensor.untyped_storage().data_ptr() in self._stays):
+        if type(tensor) not in _TYPES or tensor.device != self._streams.device or tensor.layout != torch.strided:
             return tensor
-        address = tensor.untyped_storage().data_ptr()
-        sent = self._sent.get(address)
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        if address in self._stays or storage.nbytes() == 0:
+            return tensor
+        sent = self._last.get(address)
         if sent is None or sent.original is None or sent.version != tensor._version:
             # A detached tensor, since the data must not keep the graph that keeps it.
-            sent = _Sent(tensor.detach(), self._streams)
-            self._sent[address] = sent
+            sent = self._last[address] = self._send(tensor.detach())
         sent.packs += 1
-        layout = (tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
-        return sent, layout
+        return sent, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
+
+    def _send(self, tensor: torch.Tensor) -> _Sent:
+        out = self._streams.out
+        sent = _Sent(tensor, is_pinned=out is not None)
+        self._sent.append(sent)
+        self._is_held = True
+        if sent.host is None:
+            return sent
+        if out is None:
+            sent.host.copy_(tensor.untyped_storage())
+            return sent
+        self._ready.record(self._streams.current())
+        out.wait_event(self._ready)
+        with torch.cuda.stream(out):
+            sent.host.copy_(tensor.untyped_storage(), non_blocking=True)
+        self._out.record(out)
+        return sent
+
+    def release(self) -> None:
+        """Frees the device's memory once the copies have ended."""
+        if not self._is_held:
+            return
+        self._is_held = False
+        if self._streams.out is not None:
+            self._streams.current().wait_event(self._out)
+        for sent in self._sent:
+            sent.release()
 
     def unpack(self, packed: Any) -> torch.Tensor:
         if isinstance(packed, torch.Tensor):
             return packed
-        sent, (dtype, size, stride, offset) = packed
-        storage = sent.take().untyped_storage()
-        return torch.empty(0, dtype=dtype, device=self._streams.device).set_(storage, offset, size, stride)
-
-    def release(self) -> None:
-        for sent in self._sent.values():
-            sent.release()
+        sent, dtype, size, stride, offset = packed
+        self.release()
+        if sent.is_changed:
+            raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation "
+                               "after it was saved; tidepool has sent it to the host")
+        self._fetch([sent])
+        self.arrive()
+        return torch.empty(0, dtype=dtype, device=self._streams.device).set_(sent.take(), offset, size, stride)
 
     def fetch(self) -> None:
-        for sent in self._sent.values():
-            sent.fetch()
+        """Begins the copies back."""
+        self._fetch(self._sent)
+
+    def _fetch(self, sent: Iterable[_Sent]) -> None:
+        coming = [one for one in sent if one.here is None]
+        if not coming:
+            return
+        back = [one for one in coming if one.host is not None]
+        for one in coming:
+            one.here = one.original.untyped_storage() if one.host is None else torch.UntypedStorage(one.host.nbytes(), device=self._streams.device)
+        into = self._streams.into
+        if into is None:
+            for one in back:
+                one.here.copy_(one.host)
+            return
+        self._ready.record(self._streams.current())
+        into.wait_event(self._ready)
+        into.wait_event(self._out)
+        with torch.cuda.stream(into):
+            for one in back:
+                one.here.copy_(one.host, non_blocking=True)
+        self._in.record(into)
+        self._arrived = None
 
     def arrive(self) -> None:
-        """Lets the current stream wait for copies back."""
-        for sent in self._sent.values():
-            sent.arrive()
+        """Lets the current stream wait for the copies back."""
+        if self._streams.into is None:
+            return
+        current = self._streams.current()
+        if current != self._arrived:
+            current.wait_event(self._in)
+            self._arrived = current
 
 
 _TYPES: "List[type]" = [torch.Tensor, torch.nn.Parameter]
