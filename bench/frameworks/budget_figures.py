@@ -21,7 +21,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests" / "frameworks" / "torch_compile"))
 import models  # noqa: E402
 import tidepool.torch as tidepool_torch  # noqa: E402
-from tidepool._torch_compile import _backend, _operators  # noqa: E402
+from tidepool._torch_compile import _operators, _planner  # noqa: E402
 from tidepool._torch_offload import _copies  # noqa: E402
 
 GIB, UNLIMITED = 1 << 30, 1 << 42
@@ -40,7 +40,7 @@ def made(name, batch):
 
 def plan_of(model, inputs, budget):
     """Returns the plan of a model. Its graphs are not compiled."""
-    found, scheduled = [], _backend._Planner._scheduled
+    found, scheduled = [], _planner.Planner._scheduled
 
     def end(planner, *arguments):
         scheduled(planner, *arguments)
@@ -48,7 +48,7 @@ def plan_of(model, inputs, budget):
         raise Done
 
     torch._dynamo.reset()
-    with unittest.mock.patch.object(_backend._Planner, "_scheduled", end):
+    with unittest.mock.patch.object(_planner.Planner, "_scheduled", end):
         try:
             tidepool_torch.compile(model, budget=budget, link=LINK)(*inputs)
         except Exception:

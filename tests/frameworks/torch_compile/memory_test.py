@@ -18,7 +18,7 @@ from torch.distributed.fsdp import fully_shard
 import models
 import tidepool.torch as tidepool_torch
 import traffic
-from tidepool._torch_compile import _backend, _costs, _operators, _private, _slab
+from tidepool._torch_compile import _costs, _operators, _private, _region, _slab
 
 GIB = 1 << 30
 SMALL = {
@@ -267,7 +267,7 @@ def check_kept_results():
     """Checks a program that keeps results of 16 MiB, which lie in the slab when the second step is planned again."""
     numbers = torch.arange(1000).cuda()  # the stand-in knows what came from the host
     part = numbers[10:]
-    _backend._move_out_of_slab([numbers, part], numbers.device)
+    _region._move_out_of_slab([numbers, part], numbers.device)
     assert torch.equal(numbers.cpu(), torch.arange(1000)) and torch.equal(part.cpu(), torch.arange(10, 1000))
 
     def make():

@@ -2,7 +2,6 @@
 """Training in a budget gives the values of eager PyTorch, on tensors of the CPU that play the part of a device."""
 import collections
 import contextlib
-import copy
 import gc
 import os
 import pathlib
@@ -947,19 +946,19 @@ def planned_addresses_do_not_overlap():
 
 def _written(body):
     """Returns the task graph, the actions and the graphs of each plan that is made meanwhile."""
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _planner
 
-    found, write = [], _backend.write
+    found, write = [], _planner.write
 
     def write_and_note(joint, captured, actions):
         found.append((captured, actions, write(joint, captured, actions)))
         return found[-1][-1]
 
-    _backend.write = write_and_note
+    _planner.write = write_and_note
     try:
         body()
     finally:
-        _backend.write = write
+        _planner.write = write
     return found
 
 
@@ -992,7 +991,7 @@ def _live_at(requests, time):
 
 def a_slab_beyond_the_budget_is_refused():
     """But where graphs share the slab, since their next plans may fit."""
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _planner
 
     region = _region_of_a_budget(120 << 20)
     planned = _planned(region, "eager", 1.0)
@@ -1002,14 +1001,14 @@ def a_slab_beyond_the_budget_is_refused():
     assert found is None and refusal.smallest == 122 << 20, (found, refusal)
     planned.planner.searches, planned.planner.nest = 1, types.SimpleNamespace(rooms={})
     assert _attempt(region, lambda *_: planned) == (planned, None)
-    with unittest.mock.patch.object(_backend, "plans", []), warnings.catch_warnings(record=True) as told:
+    with unittest.mock.patch.object(_planner, "plans", []), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         planned.planner.accept()
     assert str(told[0].message).endswith("take 2.00 MiB more, after 1 search. Expected a larger budget"), told
 
 
 def a_size_that_an_error_names_has_a_plan():
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _capture
 
     def check(least, heights, expected, others=(), tangent_bytes=4, has_slab=True):
         """Gives each search addresses up to one of the heights, in MiB, or no schedule, beside 20 MiB in a budget of 120."""
@@ -1026,7 +1025,7 @@ def a_size_that_an_error_names_has_a_plan():
 
         planner._searched = searched
         planner.excess, planner.searches = max(0, heights[0] - 100) << 20, 3
-        with unittest.mock.patch.multiple(_backend._capture, least_memory=lambda _: (least << 20, ""), describe_task=lambda *_: "an operator"):
+        with unittest.mock.patch.multiple(_capture, least_memory=lambda _: (least << 20, ""), describe_task=lambda *_: "an operator"):
             next(given)
             refusal = planner.refusal()
         assert refusal.smallest == int((asked[-1] + 20) * (1 << 20)) and f"({refusal.smallest} bytes)" in str(refusal), (refusal, asked)
@@ -1054,30 +1053,30 @@ def graphs_have_shares_of_the_least_memory():
 
 def _region_of_a_budget(budget):
     """Returns a graph that no plan is made of."""
-    from tidepool._torch_compile import _backend, _options
+    from tidepool._torch_compile import _jobs, _options, _outside, _region
 
-    region = _backend._Region.__new__(_backend._Region)
+    region = _region.Region.__new__(_region.Region)
     region.options = _options.check({"budget": budget, "kernels": "inductor"})
-    region.outside, region.job, region.nest, region.number = _backend._Outside(), _backend._Job(budget), None, 0
+    region.outside, region.job, region.nest, region.number = _outside.Outside(), _jobs.Job(budget), None, 0
     region.module, region.first_step = types.SimpleNamespace(graph=types.SimpleNamespace(nodes=[])), 0
     return region
 
 
 def _planned(region, kernels, seconds, excess=0, hole=0):
     """Returns the graphs of a plan that takes some times the seconds with memory enough, and leaves a hole."""
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _planner
 
-    planner = _backend._Planner(region, kernels)
+    planner = _planner.Planner(region, kernels)
     planner.plan, planner.excess = types.SimpleNamespace(seconds=seconds, overhead=seconds), excess
     planner.places = types.SimpleNamespace(hole=hole, hole_bytes=hole)
     return types.SimpleNamespace(planner=planner)
 
 
 def _attempt(region, compiled):
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _compiled
 
-    with unittest.mock.patch.object(_backend, "_Compiled", compiled):
-        return _backend._compiled_or_refused(region, (), "eager")
+    with unittest.mock.patch.object(_compiled, "Compiled", compiled):
+        return _compiled._compiled_or_refused(region, (), "eager")
 
 
 def fused_kernels_keep_a_small_budget():
@@ -1098,11 +1097,11 @@ def fused_kernels_keep_a_small_budget():
 
 
 def kernels_of_pytorch_run_where_fused_ones_do_not_keep_the_budget_or_take_longer():
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _compiled, _planner
 
     region = _region_of_a_budget(9)
     eager = _planned(region, "eager", 2.0)
-    refusal, small = _backend.BudgetError("small", 7), _backend.BudgetError("smaller", 5)
+    refusal, small = _planner.BudgetError("small", 7), _planner.BudgetError("smaller", 5)
 
     def fused(seconds, excess=0):
         return _planned(region, "inductor", seconds, excess)
@@ -1117,26 +1116,27 @@ def kernels_of_pytorch_run_where_fused_ones_do_not_keep_the_budget_or_take_longe
         def compiled(_, __, kernels, most_seconds=float("inf"), attempts=attempts):
             found = attempts[kernels]
             assert kernels == "inductor" or attempts["inductor"] in (refusal, small) or (most_seconds == float("inf")) == (attempts["inductor"].planner.excess > 0)
-            return (None, found) if isinstance(found, _backend.BudgetError) else (found, None)
+            return (None, found) if isinstance(found, _planner.BudgetError) else (found, None)
 
-        with unittest.mock.patch.multiple(_backend, _compiled_or_refused=compiled, plans=[]), warnings.catch_warnings(record=True) as told:
+        with unittest.mock.patch.object(_compiled, "_compiled_or_refused", compiled), \
+                unittest.mock.patch.object(_planner, "plans", []), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             try:
-                found = _backend._compile(region, ())
-            except _backend.BudgetError as error:
+                found = _compiled.compile_region(region, ())
+            except _planner.BudgetError as error:
                 assert error is expected, (error, expected)
                 continue
             assert found is (first if expected == "fused" else second), (first, second, expected)
-            assert _backend.plans == [found.planner.plan] and len(told) == (expected == "eager") + (found.planner.excess > 0), told
+            assert _planner.plans == [found.planner.plan] and len(told) == (expected == "eager") + (found.planner.excess > 0), told
     # A plan that is known to take longer is not searched.
     program = Program(models.ResNet, lambda: models.images(8))
-    with unittest.mock.patch.object(_backend, "_TIGHT", 0.5), unittest.mock.patch.object(_backend, "search", wraps=_backend.search) as searches, _uncompiled():
+    with unittest.mock.patch.object(_compiled, "_TIGHT", 0.5), unittest.mock.patch.object(_planner, "search", wraps=_planner.search) as searches, _uncompiled():
         plan = plan_of(program, kernels="inductor")
         assert plan.kernels == "inductor" and searches.call_count == 1, (plan, searches.call_count)
 
 
 def a_plan_that_does_not_run_changes_nothing_for_other_graphs():
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _compiled, _planner
 
     def check(fused_seconds, eager_seconds, expected):
         """Plans a graph of a nest with kernels of both kinds, each of which gives a share and leaves a hole by its seconds."""
@@ -1148,14 +1148,15 @@ def a_plan_that_does_not_run_changes_nothing_for_other_graphs():
             assert region.outside.between == region.compiled.between == 0 and not region.job.is_overdrawn
             seconds = fused_seconds if kernels == "inductor" else eager_seconds
             region.outside.between, region.compiled.between, region.job.is_overdrawn = seconds, -1, True
-            return (_planned(region, kernels, seconds, hole=seconds), None) if seconds else (None, _backend.BudgetError(kernels, 7))
+            return (_planned(region, kernels, seconds, hole=seconds), None) if seconds else (None, _planner.BudgetError(kernels, 7))
 
-        with unittest.mock.patch.multiple(_backend, _compiled_or_refused=compiled, plans=[]), warnings.catch_warnings():
+        with unittest.mock.patch.object(_compiled, "_compiled_or_refused", compiled), \
+                unittest.mock.patch.object(_planner, "plans", []), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if expected:
-                _backend._compile(region, ())
+                _compiled.compile_region(region, ())
             else:
-                raises(_backend.BudgetError, "", lambda: _backend._compile(region, ()))
+                raises(_planner.BudgetError, "", lambda: _compiled.compile_region(region, ()))
         assert region.nest.rooms == ({1: (expected, expected)} if expected else {}) and region.job.is_overdrawn == (expected > 0), region.nest.rooms
         assert (region.outside.between, region.compiled.between) == (expected, -1 if expected else 0), region.outside.between
 
@@ -1167,14 +1168,14 @@ def a_plan_that_does_not_run_changes_nothing_for_other_graphs():
 
 
 def each_graph_tells_of_the_kernels_of_pytorch():
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _compiled
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         for count in (7, 7, 8):
             region = _region_of_a_budget(9)
             region.module.graph.nodes = [types.SimpleNamespace(op="call_function")] * count
-            _backend._warn_of_eager_kernels(region)
+            _compiled._warn_of_eager_kernels(region)
     assert [f"a graph of {count} operators in a budget of" in str(one.message) for count, one in zip((7, 8), told)] == [True, True] and len(told) == 2, told
 
 
@@ -1192,7 +1193,7 @@ def libraries_are_linked_with_the_cuda_runtime_of_pytorch():
 
 
 def searches_end_with_the_least_memory():
-    from tidepool._torch_compile import _backend
+    from tidepool._torch_compile import _places, _planner
 
     def check(heights, memories, excess, least=90 << 20):
         """Gives each search addresses up to one of the heights, in MiB of 120."""
@@ -1204,10 +1205,10 @@ def searches_end_with_the_least_memory():
 
         graphs = types.SimpleNamespace(forward=types.SimpleNamespace(graph=None), backward=types.SimpleNamespace(graph=None))
         planner = types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20, time_limit=1), least=least, costs=None, _written=lambda *_: graphs)
-        with unittest.mock.patch.multiple(_backend, search=lambda _, memory, __: asked.append(memory) or ({"steps": []}, {}),
+        with unittest.mock.patch.multiple(_planner, search=lambda _, memory, __: asked.append(memory) or ({"steps": []}, {}),
                                           carry_out=lambda *_: None, Problem=lambda *_: None), \
-                unittest.mock.patch.multiple(_backend._places, requests_of=lambda *_: [], plan=places):
-            *_, found = _backend._Planner._searched(planner, None, types.SimpleNamespace(document=None), 120 << 20, True)
+                unittest.mock.patch.multiple(_places, requests_of=lambda *_: [], plan=places):
+            *_, found = _planner.Planner._searched(planner, None, types.SimpleNamespace(document=None), 120 << 20, True)
         asked = [memory / (1 << 20) for memory in asked]
         assert all(abs(one - other) < 0.1 for one, other in zip(asked, memories)) and len(asked) == len(memories) == planner.searches, asked
         assert planner.excess == int(excess * (1 << 20)), planner.excess
