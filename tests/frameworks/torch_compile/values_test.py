@@ -1320,6 +1320,17 @@ def small_budget(program=GPT):
     return share_of(plan_of(program), 0.6)
 
 
+def a_reset_of_dynamo_forgets_the_graphs_of_a_budget():
+    from tidepool._torch_compile import _jobs
+
+    program = Program(models.GPT, lambda: models.tokens(4))
+    plan = plan_of(program)
+    assert [len(job.graphs()) for job in _jobs.jobs.values()] == [1]
+    torch._dynamo.reset()
+    assert not _jobs.jobs
+    assert plan_of(program) is not plan and [len(job.graphs()) for job in _jobs.jobs.values()] == [1]
+
+
 def the_backend_has_a_name():
     budget = small_budget()
     got = GPT.train(lambda model: torch.compile(model, backend="tidepool", options={"budget": budget}, dynamic=False))

@@ -5,6 +5,7 @@ from typing import Any, Callable, Mapping, Optional
 import torch
 
 from . import _options
+from ._jobs import jobs
 from ._options import BudgetError
 from ._plans import Plan, fallbacks, plans
 from ._region import Region
@@ -18,3 +19,6 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
     return torch.compiler.disable(Region(module, inputs, _options.check(options)).__call__)
+
+
+backend.reset = jobs.clear  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it: the graphs from before run no more
