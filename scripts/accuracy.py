@@ -16,7 +16,7 @@ transformers 4.57 and pandas. SOURCES holds the folders
 `assignment2-systems` (git clone of the GitHub user Wedsonlin, commit 87b0864), `modded-nanogpt` (github.com/KellerJordan/modded-nanogpt),
 `nanochat` (github.com/karpathy/nanochat, commit 4346536), `litgpt` (github.com/Lightning-AI/litgpt, commit 0f021f3a), `torchtitan`
 (github.com/pytorch/torchtitan, commit 9dec370) and `torchtitan-2025-03` (its commit 85e5f472), `peft` (github.com/huggingface/peft, commit 51c2ff66), `Liger-Kernel`
-(github.com/linkedin/Liger-Kernel) and `snapshots`, which docs/guide/dryrun.md names. Groups without their sources are skipped,
+(github.com/linkedin/Liger-Kernel) and `snapshots`, which docs/guide/dryrun_assumptions.md names. Groups without their sources are skipped,
 and keep the figures of the last run.
 """
 import base64
@@ -623,7 +623,7 @@ def page():
              "Allocated is the most memory in use, or that at a named place; reserved is what PyTorch takes from the driver, which depends on the",
              "addresses that the driver returns.", "",
              "Transformers agree to the last digit where the program and its version of PyTorch are those of the measurement, and networks of",
-             "convolutions within 1 % where the [workspaces of cuDNN](dryrun.md#workspaces-of-convolutions) were measured. On older GPUs and with older versions of cuDNN these are not known, and the rows are off by 3 to 12 %. Rows of one source",
+             "convolutions within 1 % where the [workspaces of cuDNN](dryrun_assumptions.md#workspaces-of-convolutions) were measured. On older GPUs and with older versions of cuDNN these are not known, and the rows are off by 3 to 12 %. Rows of one source",
              "are alike: 64 of those in the second column are of one repository.", "", *summary(figures)]
     for name, rows in figures.items():
         group = GROUPS[name]

@@ -7,7 +7,7 @@ The script asks for as few blocks as suffice at shares of the peak, computed fro
 the program call them through torch.utils.checkpoint. It measures time on the processor, which does not depend on other work of the machine,
 of the dry run as it is, and of one that records its operators and writes the graph. Run it with a Python as step_schedules.py needs it.
 usage: step_remedies.py TOOL NAME...      NAME: one of ALL of step_schedules.py; prints figures for bench/results
-       step_remedies.py page [--check]    writes the tables of RESULTS into docs/guide/dryrun.md; with --check fails if they differ, if a peak
+       step_remedies.py page [--check]    writes the tables of RESULTS into docs/guide/step_graphs.md; with --check fails if they differ, if a peak
                                           is not within 2 % of its dry run, or if recording takes more than twice the time
 """
 import os

@@ -7,7 +7,7 @@ dry run, and the time of all tasks with the dry run's clock. The table has the t
 policy in paged memory, with the fewest blocks that run again under torch.utils.checkpoint and let the step fit, and with the data that
 PyTorch's min-cut partitioner keeps at the fastest budget that fits. Run it with a Python that has PyTorch, and for some programs torchvision, transformers, peft and accelerate.
 usage: step_schedules.py TOOL NAME...      NAME: one of ALL; prints figures for bench/results
-       step_schedules.py page [--check]    writes the tables of RESULTS into docs/guide/dryrun.md; with --check fails if they differ, or
+       step_schedules.py page [--check]    writes the tables of RESULTS into docs/guide/step_graphs.md; with --check fails if they differ, or
                                            where `best` is not the fastest
 """
 import gzip
@@ -24,7 +24,7 @@ import time
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = str(pathlib.Path(__file__).with_name("step_programs.py"))
 RESULTS = ROOT / "bench/results/2026-11-30-step_schedules.txt"
-PAGE = ROOT / "docs/guide/dryrun.md"
+PAGE = ROOT / "docs/guide/step_graphs.md"
 ALL = ("nanogpt", "mingpt", "resnet50", "vit_l", "vit_l_half", "convnext", "unet", "llama", "llama_lora", "ddp", "fsdp", "lstm", "mask_rcnn",
        "compiled")
 OPTIONS = {"ddp": {"devices": 2}, "fsdp": {"world": 8}}
