@@ -4,7 +4,7 @@ from typing import Any, Callable, Mapping, Optional
 
 import torch
 
-from . import _options
+from . import _options, _private
 from ._jobs import jobs
 from ._options import BudgetError
 from ._plans import Plan, fallbacks, plans
@@ -21,4 +21,4 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     return torch.compiler.disable(Region(module, inputs, _options.check(options)).__call__)
 
 
-backend.reset = jobs.clear  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it: the graphs from before run no more
+_private.at_reset(backend, jobs.clear)

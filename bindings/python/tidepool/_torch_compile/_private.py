@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "Operator",
-           "at_end_of_backward", "clear_workspaces", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
+           "at_end_of_backward", "at_reset", "clear_workspaces", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
            "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_image", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward", "modules_compiled_by",
            "mutations", "other_inputs", "prefers_channels_last", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
            "watch_saved_tensors_hooks", "with_constants"]
@@ -23,6 +23,11 @@ def register(name, backend):
 
     if name not in registry._COMPILER_FNS:
         registry.register_backend(compiler_fn=backend, name=name)
+
+
+def at_reset(backend, forget):
+    """Has torch._dynamo.reset() call `forget`: the graphs of a backend run no more then."""
+    backend.reset = forget
 
 
 def modules_compiled_by(backend):
