@@ -433,6 +433,15 @@ def practical_sweep(results):
     return Figures(source=results.link(), table=table(head, rows), mean=rows[2][2], shared=rows[3][2], ratio=f"{ratio:.1f}", work=work[0])
 
 
+def large_graphs(results):
+    rows = results.fields(r" *(\d+) tasks +(\d+) % +limit +([\d.]+) s: +([\d.]+) s, ([\d.]+) times the ideal, ended by (\w+)$")
+    shown_rows = [[f"{int(tasks):,}", limit, *rest] for tasks, memory, limit, *rest in rows if memory == "35"]
+    most = max(float(seconds) - float(limit) for tasks, _, limit, seconds, *_ in rows if int(tasks) < 5000)
+    floor = max(float(seconds) for _, _, limit, seconds, *_ in rows if limit == "0.2")
+    return Figures(source=results.source(), table=table(["tasks", "limit, s", "answer after, s", "time / ideal", "ended by"], shown_rows),
+                   most=f"{most:.2f}", floor=f"{floor:.1f}")
+
+
 def small_graphs(results):
     counts = {}
     for command in results.commands[1:]:  # the first one is of the time before
@@ -585,7 +594,7 @@ def gpu_programs(results):
 # Functions that take other files than the one of their own name.
 FILES = {pofo_curve: ["pofo_curve", "flow_bound"], gpu_training: ["gpu_a"], gpu_pairs: ["gpu_a"], gpu_growth: ["gpu_a"], gpu_cudnn: ["gpu_b"]}
 FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, big_traces, recorder, zvc, compression, pinned, regions, vdnnpp,
-           vdnnpp_times, chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, small_graphs, gpt2_medium, llama_layer_sweep,
+           vdnnpp_times, chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, small_graphs, large_graphs, gpt2_medium, llama_layer_sweep,
            machine_options, python_package, first_answer, site, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
 
 
