@@ -119,7 +119,6 @@ bool Planner::CanRun(const Convolution& convolution, int algorithm, const Call& 
   const locks::MutexLock lock(&mutex_);
   const Kernel* const kernel = Find(algorithm);
   if (kernel == nullptr) return false;
-  if (options_.kind() == WorkspaceKind::kDivision && !is_divided_) return true;
   Shape& shape = ShapeOf(call.handle, Sourced(convolution), kernel->granted_bytes);
   const Point point = PointWithin(shape, kernel->granted_bytes);
   const Plan* const plan = point.has_value() ? PlanAt(shape, *point) : nullptr;
@@ -164,21 +163,22 @@ std::optional<std::size_t> Planner::FindKernel(const Shape& shape, std::uint64_t
   return found[last_given_[&shape]++ % found.size()];
 }
 
+// A new kernel, or one with another shape, changes the parts of all in a total.
 std::size_t Planner::KernelOf(Shape& shape, std::uint64_t layer, std::int64_t granted_bytes) {
   const std::optional<std::size_t> found = FindKernel(shape, layer, granted_bytes);
   if (found.has_value() && kernels_[*found].shape == &shape) return *found;
-  is_divided_ = false;
   if (found.has_value()) {
     changed_.fetch_add(1, std::memory_order_relaxed);
     kernels_[*found].shape = &shape;
-    return *found;
+  } else {
+    Kernel kernel;
+    kernel.shape = &shape;
+    kernel.layer = layer;
+    kernel.granted_bytes = granted_bytes;
+    kernels_.push_back(kernel);
   }
-  Kernel kernel;
-  kernel.shape = &shape;
-  kernel.layer = layer;
-  kernel.granted_bytes = granted_bytes;
-  kernels_.push_back(kernel);
-  return kernels_.size() - 1;
+  if (options_.kind() == WorkspaceKind::kDivision) Divide();
+  return found.value_or(kernels_.size() - 1);
 }
 
 Planner::Kernel* Planner::Find(int algorithm) {
@@ -195,12 +195,14 @@ std::optional<LookedUp> Planner::LookUp(cudnnHandle_t handle, const Convolution&
                                : options_.uses_pool() ? options_.limit_bytes
                                                       : limit_bytes.value_or(options_.limit_bytes);
   Shape& shape = ShapeOf(handle, Sourced(convolution), granted);
-  const Point point = PointWithin(shape, granted);
+  if (!PointWithin(shape, granted).has_value()) return std::nullopt;
+  const std::size_t kernel = KernelOf(shape, layer, granted);
+  const Point point = PointWithin(shape, kernels_[kernel].granted_bytes);
   if (!point.has_value()) return std::nullopt;
   const Plan* const plan = PlanAt(shape, *point);
   if (plan == nullptr) return std::nullopt;
   LookedUp answer;
-  answer.algorithm = kFirstVirtual + static_cast<int>(KernelOf(shape, layer, granted));
+  answer.algorithm = kFirstVirtual + static_cast<int>(kernel);
   answer.seconds = plan->seconds();
   answer.workspace_bytes = options_.uses_pool() ? 0 : plan->workspace_bytes();
   answer.is_deterministic = plan->is_deterministic();
@@ -223,7 +225,6 @@ std::optional<std::int64_t> Planner::WorkspaceOf(cudnnHandle_t handle,
 // Divides the total between all kernels. Parts of before are given back in the order of their
 // streams.
 void Planner::Divide() {
-  is_divided_ = true;
   std::vector<std::vector<KernelConfiguration>> fronts;
   for (Kernel& kernel : kernels_) {
     FreeSegment(kernel);
@@ -349,7 +350,6 @@ cudnnStatus_t Planner::Run(const Convolution& asked, int algorithm, const Call& 
       changed_.fetch_add(1, std::memory_order_relaxed);
       shape = &ShapeOf(call.handle, convolution, kernel->granted_bytes);
     }
-    if (options_.kind() == WorkspaceKind::kDivision && !is_divided_) Divide();
     const auto given =
         call.workspace == nullptr ? 0 : static_cast<std::int64_t>(call.workspace_bytes);
     const std::int64_t most =

@@ -50,8 +50,8 @@ class Planner {
   Planner& operator=(const Planner&) = delete;
 
   // Measures a convolution, unless it is known, and plans it for a workspace up to `limit_bytes`,
-  // or the default limit. Returns nothing where no algorithm fits. A total is divided later, at the
-  // first convolution.
+  // or the default limit. Returns nothing where no algorithm fits. A total is divided again for
+  // each new kernel, and the time is that of the plan in its part.
   std::optional<LookedUp> LookUp(cudnnHandle_t handle, const Convolution& convolution,
                                  std::uint64_t layer, std::optional<std::int64_t> limit_bytes);
   // Returns the workspace that a caller has to give to a convolution; nothing for an unknown
@@ -63,7 +63,7 @@ class Planner {
   cudnnStatus_t Run(const Convolution& convolution, int algorithm, const Call& call);
 
   // Returns whether the plan that a kernel has within its limit takes the scales and the data of a
-  // call. True where a total is not divided yet.
+  // call.
   bool CanRun(const Convolution& convolution, int algorithm, const Call& call);
 
   // Returns the most bytes of a workspace of a program's own plan that is left as it is.
@@ -140,7 +140,6 @@ class Planner {
   std::deque<Kernel> kernels_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const Shape*, std::size_t> last_given_ ABSL_GUARDED_BY(mutex_);
   bool has_run_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_divided_ ABSL_GUARDED_BY(mutex_) = false;  // for all kernels
   std::unique_ptr<Workspaces> workspaces_ ABSL_GUARDED_BY(mutex_);
   bool has_no_workspaces_ ABSL_GUARDED_BY(mutex_) = false;  // taking the memory failed
   absl::flat_hash_map<cudaStream_t, Stream> streams_ ABSL_GUARDED_BY(mutex_);

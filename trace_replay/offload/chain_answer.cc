@@ -20,6 +20,7 @@
 #include "tidepool/trace/output_file.h"
 #include "tidepool/training/offload_policy.h"
 #include "trace_replay/interrupt.h"
+#include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/text.h"
 #include "trace_replay/wrong_file.h"
 
@@ -178,6 +179,7 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
   const Indices recomputed = RecomputedIndices(schedule);
   const std::vector<std::int64_t> sent = SentBytes(made);
   const std::int64_t all_sent = std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+  const std::string early_end = EarlyEndText(EndOf(schedule));
   std::cout << absl::CHexEscape(options.path) << "\n  " << chain.forward_seconds.size()
             << " operations each way, " << schedule.policy << ", memory "
             << SizeText(chain.memory_bytes) << " of " << SizeText(ChainPeak(chain))
@@ -187,9 +189,7 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
                           {"    operations alone", MillisecondsText(ChainSeconds(chain))},
                           {"  offloaded", SizeText(all_sent)}})
             << "\n  " << BoundText(schedule)
-            << (schedule.stopped     ? "\n  the best before the interrupt"
-                : schedule.timed_out ? "\n  the best within the time limit"
-                                     : "")
+            << (early_end.empty() ? "" : absl::StrCat("\n  ", early_end))
             << "\n  offloaded: " << RangesText(offloaded)
             << "\n  recomputed: " << RangesText(recomputed) << '\n';
   PrintTransfers(made, offloaded, sent);

@@ -258,14 +258,15 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
     rows.insert(rows.begin() + kAfterTheBound,
                 {"  lower bound where tasks run again", MillisecondsText(*bound)});
   }
+  const std::string early_end = IsProved(scheduled, timeline.seconds, lower_bound)
+                                    ? ""
+                                    : EarlyEndText(scheduled.made.ended_by);
   std::cout << absl::CHexEscape(graph.name) << "\n  " << KnownBatchText(scheduled.made.batch)
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
             << "memory " << SizeText(FirstDeviceMemory(scheduled)) << PagesText(schedule) << ",\n  "
             << LinkLine(options, scheduled)
-            << (scheduled.made.ended_by == EndedBy::kInterrupt
-                    ? ",\n  the best before the interrupt\n\n"
-                    : "\n\n")
+            << (early_end.empty() ? "" : absl::StrCat(",\n  ", early_end)) << "\n\n"
             << TableText(rows);
 }
 
@@ -310,6 +311,11 @@ std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& s
 }
 
 }  // namespace
+
+std::string EarlyEndText(EndedBy ended_by) {
+  if (ended_by == EndedBy::kInterrupt) return "the best before the interrupt";
+  return ended_by == EndedBy::kClock ? "the best within the time limit" : "";
+}
 
 BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule) {
   if (!NormalizesOverBatch(graph)) return BatchNormalization::kUnknown;

@@ -4,9 +4,11 @@
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_TIMELINE_ANSWER_H_
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tidepool/training/schedule_file.h"
 #include "tidepool/training/timeline.h"
 #include "trace_replay/command.h"
 #include "trace_replay/offload/make_schedule.h"
@@ -21,6 +23,9 @@ nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
 nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
                                           const ScheduledGraph& scheduled, const Timeline& timeline,
                                           const nlohmann::ordered_json& more);
+
+// Returns a note on a search that ended before its work was done; "" for any other.
+std::string EarlyEndText(EndedBy ended_by);
 
 // Returns the samples over which the schedule of a valid graph normalises.
 nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule);

@@ -234,6 +234,8 @@ class Remedies:
             return self.row(name, None, None, made["why"])
         budget = f"{self.budget >> 20}MiB"
         how = f'tidepool.torch.compile(model, budget="{budget}")' + ("" if self.run.target.compiles else ", with tidepool beside PyTorch")
+        if made["ended_by"] == "clock":
+            how += f"; the best in {SEARCH} of search"
         return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
 
     def eight_bits(self):

@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kTaken[] = "best: ";      // before the name of another policy
 constexpr double kPostponedShare = 0.1;  // of the work, for plans of other policies' schedules
-constexpr double kShareOfOther = 0.25;   // of the time limit, for a policy of chains
+constexpr double kShareOfOther = 0.25;   // of the time limit, for policies that take long
 
 // Returns a lower bound on the time of any schedule of the graph. It is lower if tasks may run
 // again.
@@ -214,7 +214,18 @@ void BestMaker::PlanPostponed() {
   for (const Schedule& schedule : std::exchange(postponed_, {})) AddOther(schedule);
 }
 
+// Asks policies with addresses of their own, which look at no clock and take time in the square of
+// the tasks. Once there is a schedule, leaves them out where they would take too much of the limit.
 void BestMaker::AddAddressed() {
+  constexpr double kSecondsOfAPairOfTasks = 1e-8;
+  constexpr double kShortSeconds = 0.05;
+  const auto tasks = static_cast<double>(graph_.tasks.size());
+  const bool is_long = tasks * tasks * kSecondsOfAPairOfTasks >
+                       std::max(kShortSeconds, options_.time_limit_seconds * kShareOfOther);
+  if (is_long && fastest_.seconds() < FastestSchedule::kNever) {
+    if (options_.was_late != nullptr) *options_.was_late = true;
+    return;
+  }
   ForEachAddressedSchedule(policies_, graph_, request_, [&](const Schedule& schedule) {
     AddKnown(schedule);
     return true;

@@ -981,12 +981,12 @@ class RemediesTest(unittest.TestCase):
 class IntegratedTest(unittest.TestCase):
     """The remedies for a GPU that shares the memory of the host: nothing moves there."""
 
-    def names(self, gpu, **options):
+    def names(self, gpu, ended_by="work", **options):
         step = Program()
         step.begin()
         step.run("mm", makes=(1,))
         step.run("add", "backward", uses=(1,), makes=(3,))
-        tool = Tool({"fits": True, "peak_device_bytes": 1, "seconds": 1.0, "ideal_seconds": 1.0})
+        tool = Tool({"fits": True, "peak_device_bytes": 1, "seconds": 1.0, "ideal_seconds": 1.0, "ended_by": ended_by})
         options = main.Options(command=["torchrun", "t.py", "a b"], stand_in="", gpu=gpu, **options)
         run = unittest.mock.Mock(command=["python", "t.py", "a b"], tool=tool, options=options, machine=program.Machine(gpus.GPUS[gpu], 1 << 30, 1))
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 1 << 30,
@@ -1006,6 +1006,11 @@ class IntegratedTest(unittest.TestCase):
         self.assertEqual(self.names("h100")[0], ["offload and recompute modules", "offload and recompute, chosen by tidepool", "optimizer state on the host"])
         names, found = self.names("gb10")
         self.assertEqual((names, found[0]["how"]), (["recompute, chosen by tidepool"], 'tidepool.torch.compile(model, budget="1MiB")'))
+
+    def test_a_row_tells_that_the_clock_ended_its_search(self):
+        how = 'tidepool.torch.compile(model, budget="1MiB")'
+        found = {ended_by: self.names("gb10", ended_by)[1][0]["how"] for ended_by in ("proof", "work", "clock")}
+        self.assertEqual(found, {"proof": how, "work": how, "clock": f"{how}; the best in 5s of search"})
 
     def test_rows_have_the_command_as_it_was_given(self):
         how = [self.names("h100", is_function=is_function)[1][0]["how"] for is_function in (False, True)]

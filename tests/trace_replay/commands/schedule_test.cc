@@ -61,6 +61,20 @@ TEST_F(ScheduleCommand, APolicyFromAFileReachesNoTerminalAsItIs) {
   }
 }
 
+// A search takes longer than a microsecond on any machine. A proof needs no more time.
+TEST_F(ScheduleCommand, TellsThatTheTimeLimitEndedTheSearch) {
+  const auto printed = [&](const std::string& policy, const std::string& memory) {
+    const Outcome outcome =
+        Run({"schedule", path_, "--memory", memory, "--policy", policy, "--time-limit", "1us"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(printed("best", "700MiB"), HasSubstr("\n  the best within the time limit\n\n"));
+  for (const auto& [policy, memory] : {std::pair{"best", "8GiB"}, {"greedy", "700MiB"}}) {
+    EXPECT_THAT(printed(policy, memory), Not(HasSubstr("time limit"))) << policy;
+  }
+}
+
 TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
   const json made = Make();
   for (const char* key :
