@@ -2,7 +2,8 @@
 // Times of regions on the host device: pauses to page-locked memory and resumes, against the rate
 // of one plain copy each way; the contents that come first; a discard, and the time in which
 // another region takes its memory; pauses and resumes with compressed contents, none of them zero,
-// and with a file, against the slower of the store alone and the plain copy; a pair of allocation
+// and with a file, against the slower of the store alone and the plain copy, and the contents that
+// come first, to another thread; a pair of allocation
 // and free in a pool without regions, beside regions, and in a region. The best of the rounds; each
 // round times a plain copy too.
 //
@@ -19,6 +20,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "bench/support/number_argument.h"
@@ -108,8 +110,19 @@ struct Regions {
   Pool& pool;
   Pool& cache;
   Stream stream;
+  Stream reader;
+  void* memory;  // of "weights"
   std::int64_t bytes;
 };
+
+// Waits for the first contents of a resume that another thread makes.
+void AwaitFirst(const Regions& regions) {
+  while (absl::IsFailedPrecondition(
+      regions.pool.AwaitContents(regions.memory, 1, regions.reader))) {  // before the resume
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  Check(regions.device.SynchronizeStream(regions.reader));
+}
 
 // Returns memory of the region "cache", which sleeps then: that of the sleeping region "weights".
 void* TakeAway(const Regions& regions) {
@@ -127,7 +140,7 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
               const Regions& regions, std::byte* host, const Best& copy_out, const Best& copy_in,
               std::int64_t rounds) {
   const std::int64_t bytes = regions.bytes;
-  Best put, get, pause, resume;
+  Best put, get, pause, resume, first;
   for (std::int64_t i = 0; i <= rounds; ++i) {
     {
       const std::unique_ptr<ContentsStore> alone = make();
@@ -143,7 +156,11 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
     }
     pause.Time([&] { Check(regions.pool.PauseRegionInto("weights", make(), regions.stream)); });
     void* const other = TakeAway(regions);
-    resume.Time([&] { Check(regions.pool.ResumeRegion("weights", regions.stream)); });
+    resume.Time([&] {
+      std::thread resumes([&] { Check(regions.pool.ResumeRegion("weights", regions.stream)); });
+      first.Time([&] { AwaitFirst(regions); });
+      resumes.join();
+    });
     Check(regions.cache.Free(other, regions.stream));
     Check(regions.pool.ResumeRegion("cache", regions.stream));
   }
@@ -151,8 +168,10 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
   const double in = std::min(Rate(bytes, get), Rate(bytes, copy_in));
   std::printf("%s: store alone %.2f GB/s, pause %.2f GB/s, %.0f %%; ", name, Rate(bytes, put),
               Rate(bytes, pause), 100 * Rate(bytes, pause) / out);
-  std::printf("store alone %.2f GB/s, resume %.2f GB/s, %.0f %%\n", Rate(bytes, get),
-              Rate(bytes, resume), 100 * Rate(bytes, resume) / in);
+  std::printf(
+      "store alone %.2f GB/s, resume %.2f GB/s, %.0f %%, the first contents after %.1f %%\n",
+      Rate(bytes, get), Rate(bytes, resume), 100 * Rate(bytes, resume) / in,
+      100 * first.seconds() / resume.seconds());
 }
 
 int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
@@ -231,7 +250,7 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
   std::printf("resume of memory that nobody took: %.3f ms\n", 1e3 * undisturbed.seconds());
   std::printf("discard: %.3f ms; the next owner takes the memory in %.3f ms\n",
               1e3 * discard.seconds(), 1e3 * take.seconds());
-  const Regions regions = {*device, *pool, *cache, stream, bytes};
+  const Regions regions = {*device, *pool, *cache, stream, reader, memory, bytes};
   const auto run_store = [&](const char* name, const auto& make) {
     RunStore(name, make, regions, static_cast<std::byte*>(host), copy_out, copy_in, rounds);
   };

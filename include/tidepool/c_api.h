@@ -452,7 +452,9 @@ TIDEPOOL_C_API tidepool_status tidepool_discard_contents(tidepool_pool* pool, co
 /* Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
    the last tidepool_resume of their region copies, but not for contents at higher addresses.
    Contents come in the order of addresses, in up to 256 pieces: a first layer need not wait for the
-   last. Memory of no region needs no wait. TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
+   last. While another thread is in that tidepool_resume, the call waits until copies of these
+   contents are queued, not for the rest. Memory of no region needs no wait.
+   TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
 TIDEPOOL_C_API tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address,
                                                        size_t bytes, tidepool_stream stream);
 

@@ -537,7 +537,8 @@ def await_contents(tensors):
         for module in model.modules():
             module.register_forward_pre_hook(lambda module, _: tidepool.torch.await_contents(module.parameters(recurse=False)))
 
-    Tensors of no region need no wait.
+    Tensors of no region need no wait. A resume() of compressed contents or of a file returns when all are back: another thread may call
+    it, and this one then waits here until its part is copied.
     """
     for tensor in tensors:
         if tensor.is_cuda:
