@@ -144,6 +144,21 @@ TEST(FileStoreTest, RefusesOtherBytesThanWereWritten) {
               HasSubstr("cannot be read at byte 4195080: "));
 }
 
+// Parts of a block are read by several threads.
+TEST(FileStoreTest, NamesTheFirstPartWithOtherBytes) {
+  const std::string folder = NewFolder();
+  const auto store = MakeFileStore(folder).value();
+  const std::vector<std::byte> contents = Contents(store->block_bytes());
+  ASSERT_TRUE(store->Begin(store->block_bytes()).ok());
+  ASSERT_TRUE(store->Put(0, contents).ok());
+  for (const std::size_t offset : {3 * kMiB, 2 * kMiB - 1}) {
+    Overwrite(folder, offset, contents[offset] ^ std::byte{1});
+  }
+  std::vector<std::byte> read(contents.size());
+  EXPECT_THAT(std::string(store->Get(0, absl::MakeSpan(read)).message()),
+              HasSubstr("has other bytes than were written, between 1048576 and 2097152"));
+}
+
 TEST(FileStoreTest, RefusesFoldersThatTakeNoFile) {
   const std::string missing = NewFolder() + "/missing";
   for (const std::string& folder : {missing, std::string("/proc"), std::string()}) {
