@@ -398,7 +398,7 @@ TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool
    virtual memory, which the option `memory` chooses. Traces record them, and owners do not count
    them. */
 
-/* How a region that sleeps keeps its contents. */
+/* How a region that sleeps keeps its contents. One that shall keep its memory is not paused. */
 typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
   TIDEPOOL_PAUSE_HOST = 0,      /* page-locked host memory keeps them, and they come back */
   TIDEPOOL_PAUSE_DISCARD = 1,   /* they are lost */

@@ -178,7 +178,7 @@ struct PoolStats {
   std::int64_t repeat_distance = 0;
 };
 
-// How a region that sleeps keeps its contents.
+// How a region that sleeps keeps its contents. One that shall keep its memory is not paused.
 enum class PauseMode : std::uint8_t {
   kHost,     // page-locked host memory keeps them, and they come back
   kDiscard,  // they are lost
@@ -189,7 +189,7 @@ struct RegionStats {
   bool is_asleep = false;
   std::int64_t live_bytes = 0;
   std::int64_t live_count = 0;
-  std::int64_t reserved_bytes = 0;  // held of the device; 0 while the region sleeps
+  std::int64_t reserved_bytes = 0;  // held of the device; asleep, after a failed resume alone
   std::int64_t host_bytes = 0;      // of page-locked memory; kept for the next pause
   std::int64_t stored_bytes = 0;    // that its ContentsStore holds; 0 without one
   std::int64_t pauses = 0;
