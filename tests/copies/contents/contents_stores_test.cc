@@ -109,6 +109,20 @@ TEST(FileStoreTest, AForkedChildHasNoPartOfTheFile) {
   std::filesystem::remove(folder);
 }
 
+TEST(FileStoreTest, AKilledProcessLeavesNoFile) {
+  const std::string folder = NewFolder();
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto store = MakeFileStore(folder).value();
+    ExpectKept(*store);
+    raise(SIGKILL);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(std::filesystem::remove(folder));  // which is empty
+}
+
 TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {
   const std::string folder = NewFolder();
   const auto store = MakeFileStore(folder).value();
