@@ -8,8 +8,9 @@
 // round times a plain copy too.
 //
 //   regions_bench [GIB [ROUNDS [FOLDER]]]
-//       default: 1 GiB, 5 rounds, files in /tmp. Needs three times the memory: that of the device,
-//       of the contents that sleep, and of the host side of the plain copies. The file has GIB too.
+//       default: 1 GiB, 5 rounds, files in /tmp. Needs the memory twice, that of the device and of
+//       the contents that sleep, and up to 2 GiB for the host side of the plain copies. The file
+//       has GIB too.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -60,6 +61,8 @@ Value Checked(absl::StatusOr<Value> value) {
 }
 
 constexpr int kPairs = 1 << 18;
+// The host side of plain copies of more bytes is used again.
+constexpr std::int64_t kMostHostBytes = std::int64_t{2} << 30;
 
 // Times pairs of allocation and free of 1 MiB.
 void TimePairs(Best& best, Pool& pool, Stream stream) {
@@ -93,14 +96,14 @@ double Rate(std::int64_t bytes, const Best& best) {
   return static_cast<double>(bytes) / best.seconds() * 1e-9;
 }
 
-// Calls `transfer` for each block of contents in page-locked memory.
+// Calls `transfer` for each block of contents in page-locked memory, which has whole blocks.
 template <typename Transfer>
 void ForEachBlock(std::byte* host, std::int64_t bytes, std::int64_t block_bytes,
                   Transfer transfer) {
   for (std::int64_t begin = 0; begin < bytes; begin += block_bytes) {
     const std::int64_t end = std::min(bytes, begin + block_bytes);
-    Check(transfer(begin / block_bytes,
-                   absl::MakeSpan(host + begin, static_cast<std::size_t>(end - begin))));
+    Check(transfer(begin / block_bytes, absl::MakeSpan(host + begin % kMostHostBytes,
+                                                       static_cast<std::size_t>(end - begin))));
   }
 }
 
@@ -188,23 +191,26 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
   Check(device->Fill(memory, 1, bytes, stream));
   wait();
   Best copy_out, copy_in, pause, undisturbed, resume, first, discard, take;
+  auto* const host =
+      static_cast<std::byte*>(Checked(device->AllocatePinned(std::min(bytes, kMostHostBytes))));
   // Large copies of the host's memcpy take another way than small ones, past the caches.
-  const auto copy = [&](Best& best, void* to, const void* from, CopyDirection direction,
-                        std::int64_t pieces) {
+  const auto copy = [&](Best& best, void* address, CopyDirection direction, std::int64_t pieces) {
+    const std::int64_t most = std::min(kMostHostBytes, bytes / pieces);
     best.Time([&] {
-      for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        const std::int64_t begin = bytes / pieces * piece;
-        const std::int64_t end = piece + 1 == pieces ? bytes : begin + bytes / pieces;
-        Check(device->Copy(static_cast<std::byte*>(to) + begin,
-                           static_cast<const std::byte*>(from) + begin, end - begin, direction,
-                           stream));
+      for (std::int64_t begin = 0; begin < bytes;) {
+        const std::int64_t at = begin % kMostHostBytes;
+        const std::int64_t end = std::min({begin + most, begin - at + kMostHostBytes, bytes});
+        std::byte* const there = static_cast<std::byte*>(address) + begin;
+        const bool is_out = direction == CopyDirection::kFromDevice;
+        Check(device->Copy(is_out ? host + at : there, is_out ? there : host + at, end - begin,
+                           direction, stream));
+        begin = end;
       }
       wait();
     });
   };
-  void* const host = Checked(device->AllocatePinned(bytes));
   for (std::int64_t i = 0; i <= rounds; ++i) {
-    copy(copy_out, host, memory, CopyDirection::kFromDevice, 1);
+    copy(copy_out, memory, CopyDirection::kFromDevice, 1);
     pause.Time([&] {
       Check(pool->PauseRegion("weights", PauseMode::kHost, stream));
       wait();
@@ -217,7 +223,7 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
     void* other = nullptr;
     take.Time([&] { other = Checked(cache->Allocate(size, stream)); });
     // To memory that was just mapped, in the pieces of a resume.
-    copy(copy_in, other, host, CopyDirection::kToDevice, 256);
+    copy(copy_in, other, CopyDirection::kToDevice, 256);
     Check(pool->PauseRegion("cache", PauseMode::kDiscard, stream));
     Check(pool->ResumeRegion("weights", stream));
     Check(device->Fill(memory, 1, bytes, stream));
@@ -250,9 +256,10 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
   std::printf("resume of memory that nobody took: %.3f ms\n", 1e3 * undisturbed.seconds());
   std::printf("discard: %.3f ms; the next owner takes the memory in %.3f ms\n",
               1e3 * discard.seconds(), 1e3 * take.seconds());
+  Check(pool->Trim().status());  // the page-locked memory of the contents
   const Regions regions = {*device, *pool, *cache, stream, reader, memory, bytes};
   const auto run_store = [&](const char* name, const auto& make) {
-    RunStore(name, make, regions, static_cast<std::byte*>(host), copy_out, copy_in, rounds);
+    RunStore(name, make, regions, host, copy_out, copy_in, rounds);
   };
   run_store("compressed", [] { return Checked(MakeCompressedStore({})); });
   run_store("file", [&] { return Checked(MakeFileStore(folder)); });
