@@ -1088,6 +1088,30 @@ def a_refusal_counts_regions():
     assert cache.numel() == 30 * MIB
 
 
+def contents_of_a_file_come_to_other_threads_piece_by_piece():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(8 * MIB, dtype=torch.float32)  # 8 blocks of a file
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+    tidepool_torch.pause("weights", "disk", folder=tempfile.gettempdir())
+    empty(64 * MIB).fill_(255)
+
+    def resume():
+        with torch.cuda.stream(torch.cuda.Stream()):
+            tidepool_torch.resume("weights")
+
+    thread = threading.Thread(target=resume)
+    thread.start()
+    while True:
+        try:
+            tidepool_torch.await_contents([weights])
+            break
+        except RuntimeError as error:
+            assert "sleeps: resume it" in str(error), error  # it has not begun
+    assert torch.equal(weights.cpu(), numbers)
+    thread.join()
+
+
 def contents_sleep_compressed_and_on_a_disk():
     tidepool_torch.enable(budget="64MiB")
     numbers = torch.arange(6 * MIB, dtype=torch.float32)
