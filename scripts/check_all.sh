@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in more than five hours on two processors: the checks of .ci/run with all random cases, then that benchmarks
-# compile, the executor and the convolutions under tsan, all tests under asan, all dry runs, training in a budget, a project
+# compile, the executor, the convolutions and regions under tsan, all tests under asan, all dry runs, training in a budget, a project
 # that has the sources as a part, the wheel from its sdist, wheels for other machines and each Python, the Debian package, the
 # recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
 # reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
@@ -18,9 +18,10 @@ TIDEPOOL_ALL_ROUNDS=1 .ci/run
 step "benchmarks"
 cmake --build build/release --target benchmarks -- --quiet
 
-step "executor and convolutions under tsan"
-cmake --build build/tsan --target execute_test cudnn_test cudnn_graph_program -- --quiet
+step "executor, convolutions and regions on a CUDA device under tsan"
+cmake --build build/tsan --target execute_test cudnn_test cudnn_graph_program cuda_test -- --quiet
 ctest --test-dir build/tsan --output-on-failure -j "$(nproc)" -R '^(execute|cudnn)\.'
+build/tsan/tests/cuda_test --gtest_brief=1 --gtest_filter='*Region*'
 
 step "all tests under asan"
 cmake --build build/asan -- --quiet

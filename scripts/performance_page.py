@@ -287,11 +287,14 @@ def regions(results):
     for name, cells in stores.items():
         alone, pause, part, alone_back, resume, part_back = cells or ["–"] * 6
         rows += [[f"pause, {name}", alone, pause, part], [f"resume, {name}", alone_back, resume, part_back]]
+    gib, = found(r"(\S+) GiB in one region")
     first, = found(r"the first contents are there after (\S+) %")
+    first_stored = found(r"file: .*, the first contents after (\S+) %")
     undisturbed, = found(r"resume of memory that nobody took: (\S+) ms")
     discard, taken = found(r"discard: (\S+) ms; the next owner takes the memory in (\S+) ms")
     without, beside, inside = found(r"a pair: (\S+) ns without regions, (\S+) ns beside a region, (\S+) ns in a region")
-    return Figures(source=results.source(), table=table(["call", "copy or store alone, GB/s", "region, GB/s", "part, %"], rows), first=first,
+    return Figures(source=results.source(), table=table(["call", "copy or store alone, GB/s", "region, GB/s", "part, %"], rows), gib=gib,
+                   first=first, first_stored=f", of one from a file after {first_stored[0]} %" if first_stored else "",
                    undisturbed=undisturbed, discard=discard, taken=f"{float(taken):.0f}", without=without, beside=beside, inside=inside,
                    out=out[2], back=back[2])
 

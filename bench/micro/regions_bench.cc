@@ -2,13 +2,15 @@
 // Times of regions on the host device: pauses to page-locked memory and resumes, against the rate
 // of one plain copy each way; the contents that come first; a discard, and the time in which
 // another region takes its memory; pauses and resumes with compressed contents, none of them zero,
-// and with a file, against the slower of the store alone and the plain copy; a pair of allocation
+// and with a file, against the slower of the store alone and the plain copy, and the contents that
+// come first, to another thread; a pair of allocation
 // and free in a pool without regions, beside regions, and in a region. The best of the rounds; each
 // round times a plain copy too.
 //
 //   regions_bench [GIB [ROUNDS [FOLDER]]]
-//       default: 1 GiB, 5 rounds, files in /tmp. Needs three times the memory: that of the device,
-//       of the contents that sleep, and of the host side of the plain copies. The file has GIB too.
+//       default: 1 GiB, 5 rounds, files in /tmp. Needs the memory twice, that of the device and of
+//       the contents that sleep, and up to 2 GiB for the host side of the plain copies. The file
+//       has GIB too.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -19,6 +21,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "bench/support/number_argument.h"
@@ -58,6 +61,8 @@ Value Checked(absl::StatusOr<Value> value) {
 }
 
 constexpr int kPairs = 1 << 18;
+// The host side of plain copies of more bytes is used again.
+constexpr std::int64_t kMostHostBytes = std::int64_t{2} << 30;
 
 // Times pairs of allocation and free of 1 MiB.
 void TimePairs(Best& best, Pool& pool, Stream stream) {
@@ -91,14 +96,14 @@ double Rate(std::int64_t bytes, const Best& best) {
   return static_cast<double>(bytes) / best.seconds() * 1e-9;
 }
 
-// Calls `transfer` for each block of contents in page-locked memory.
+// Calls `transfer` for each block of contents in page-locked memory, which has whole blocks.
 template <typename Transfer>
 void ForEachBlock(std::byte* host, std::int64_t bytes, std::int64_t block_bytes,
                   Transfer transfer) {
   for (std::int64_t begin = 0; begin < bytes; begin += block_bytes) {
     const std::int64_t end = std::min(bytes, begin + block_bytes);
-    Check(transfer(begin / block_bytes,
-                   absl::MakeSpan(host + begin, static_cast<std::size_t>(end - begin))));
+    Check(transfer(begin / block_bytes, absl::MakeSpan(host + begin % kMostHostBytes,
+                                                       static_cast<std::size_t>(end - begin))));
   }
 }
 
@@ -108,8 +113,19 @@ struct Regions {
   Pool& pool;
   Pool& cache;
   Stream stream;
+  Stream reader;
+  void* memory;  // of "weights"
   std::int64_t bytes;
 };
+
+// Waits for the first contents of a resume that another thread makes.
+void AwaitFirst(const Regions& regions) {
+  while (absl::IsFailedPrecondition(
+      regions.pool.AwaitContents(regions.memory, 1, regions.reader))) {  // before the resume
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  Check(regions.device.SynchronizeStream(regions.reader));
+}
 
 // Returns memory of the region "cache", which sleeps then: that of the sleeping region "weights".
 void* TakeAway(const Regions& regions) {
@@ -127,7 +143,7 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
               const Regions& regions, std::byte* host, const Best& copy_out, const Best& copy_in,
               std::int64_t rounds) {
   const std::int64_t bytes = regions.bytes;
-  Best put, get, pause, resume;
+  Best put, get, pause, resume, first;
   for (std::int64_t i = 0; i <= rounds; ++i) {
     {
       const std::unique_ptr<ContentsStore> alone = make();
@@ -143,7 +159,11 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
     }
     pause.Time([&] { Check(regions.pool.PauseRegionInto("weights", make(), regions.stream)); });
     void* const other = TakeAway(regions);
-    resume.Time([&] { Check(regions.pool.ResumeRegion("weights", regions.stream)); });
+    resume.Time([&] {
+      std::thread resumes([&] { Check(regions.pool.ResumeRegion("weights", regions.stream)); });
+      first.Time([&] { AwaitFirst(regions); });
+      resumes.join();
+    });
     Check(regions.cache.Free(other, regions.stream));
     Check(regions.pool.ResumeRegion("cache", regions.stream));
   }
@@ -151,8 +171,10 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
   const double in = std::min(Rate(bytes, get), Rate(bytes, copy_in));
   std::printf("%s: store alone %.2f GB/s, pause %.2f GB/s, %.0f %%; ", name, Rate(bytes, put),
               Rate(bytes, pause), 100 * Rate(bytes, pause) / out);
-  std::printf("store alone %.2f GB/s, resume %.2f GB/s, %.0f %%\n", Rate(bytes, get),
-              Rate(bytes, resume), 100 * Rate(bytes, resume) / in);
+  std::printf(
+      "store alone %.2f GB/s, resume %.2f GB/s, %.0f %%, the first contents after %.1f %%\n",
+      Rate(bytes, get), Rate(bytes, resume), 100 * Rate(bytes, resume) / in,
+      100 * first.seconds() / resume.seconds());
 }
 
 int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
@@ -169,23 +191,26 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
   Check(device->Fill(memory, 1, bytes, stream));
   wait();
   Best copy_out, copy_in, pause, undisturbed, resume, first, discard, take;
+  auto* const host =
+      static_cast<std::byte*>(Checked(device->AllocatePinned(std::min(bytes, kMostHostBytes))));
   // Large copies of the host's memcpy take another way than small ones, past the caches.
-  const auto copy = [&](Best& best, void* to, const void* from, CopyDirection direction,
-                        std::int64_t pieces) {
+  const auto copy = [&](Best& best, void* address, CopyDirection direction, std::int64_t pieces) {
+    const std::int64_t most = std::min(kMostHostBytes, bytes / pieces);
     best.Time([&] {
-      for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        const std::int64_t begin = bytes / pieces * piece;
-        const std::int64_t end = piece + 1 == pieces ? bytes : begin + bytes / pieces;
-        Check(device->Copy(static_cast<std::byte*>(to) + begin,
-                           static_cast<const std::byte*>(from) + begin, end - begin, direction,
-                           stream));
+      for (std::int64_t begin = 0; begin < bytes;) {
+        const std::int64_t at = begin % kMostHostBytes;
+        const std::int64_t end = std::min({begin + most, begin - at + kMostHostBytes, bytes});
+        std::byte* const there = static_cast<std::byte*>(address) + begin;
+        const bool is_out = direction == CopyDirection::kFromDevice;
+        Check(device->Copy(is_out ? host + at : there, is_out ? there : host + at, end - begin,
+                           direction, stream));
+        begin = end;
       }
       wait();
     });
   };
-  void* const host = Checked(device->AllocatePinned(bytes));
   for (std::int64_t i = 0; i <= rounds; ++i) {
-    copy(copy_out, host, memory, CopyDirection::kFromDevice, 1);
+    copy(copy_out, memory, CopyDirection::kFromDevice, 1);
     pause.Time([&] {
       Check(pool->PauseRegion("weights", PauseMode::kHost, stream));
       wait();
@@ -198,7 +223,7 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
     void* other = nullptr;
     take.Time([&] { other = Checked(cache->Allocate(size, stream)); });
     // To memory that was just mapped, in the pieces of a resume.
-    copy(copy_in, other, host, CopyDirection::kToDevice, 256);
+    copy(copy_in, other, CopyDirection::kToDevice, 256);
     Check(pool->PauseRegion("cache", PauseMode::kDiscard, stream));
     Check(pool->ResumeRegion("weights", stream));
     Check(device->Fill(memory, 1, bytes, stream));
@@ -231,9 +256,10 @@ int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
   std::printf("resume of memory that nobody took: %.3f ms\n", 1e3 * undisturbed.seconds());
   std::printf("discard: %.3f ms; the next owner takes the memory in %.3f ms\n",
               1e3 * discard.seconds(), 1e3 * take.seconds());
-  const Regions regions = {*device, *pool, *cache, stream, bytes};
+  Check(pool->Trim().status());  // the page-locked memory of the contents
+  const Regions regions = {*device, *pool, *cache, stream, reader, memory, bytes};
   const auto run_store = [&](const char* name, const auto& make) {
-    RunStore(name, make, regions, static_cast<std::byte*>(host), copy_out, copy_in, rounds);
+    RunStore(name, make, regions, host, copy_out, copy_in, rounds);
   };
   run_store("compressed", [] { return Checked(MakeCompressedStore({})); });
   run_store("file", [&] { return Checked(MakeFileStore(folder)); });

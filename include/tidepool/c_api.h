@@ -398,7 +398,7 @@ TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool
    virtual memory, which the option `memory` chooses. Traces record them, and owners do not count
    them. */
 
-/* How a region that sleeps keeps its contents. */
+/* How a region that sleeps keeps its contents. One that shall keep its memory is not paused. */
 typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
   TIDEPOOL_PAUSE_HOST = 0,      /* page-locked host memory keeps them, and they come back */
   TIDEPOOL_PAUSE_DISCARD = 1,   /* they are lost */
@@ -452,7 +452,9 @@ TIDEPOOL_C_API tidepool_status tidepool_discard_contents(tidepool_pool* pool, co
 /* Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
    the last tidepool_resume of their region copies, but not for contents at higher addresses.
    Contents come in the order of addresses, in up to 256 pieces: a first layer need not wait for the
-   last. Memory of no region needs no wait. TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
+   last. While another thread is in that tidepool_resume, the call waits until copies of these
+   contents are queued, not for the rest. Memory of no region needs no wait.
+   TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
 TIDEPOOL_C_API tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address,
                                                        size_t bytes, tidepool_stream stream);
 

@@ -12,9 +12,9 @@
 // All functions are thread-safe. None waits for a device unless its comment says so. A call that
 // waits for work of a stream delays only calls that give memory back to the device: Trim, and an
 // allocation that makes room for a segment. One that pauses, resumes, limits or trims a region also
-// delays these calls for the same region, and AwaitContents. So work may depend on any other call
-// of the pool. A call that fails changes nothing but counters and, where the device failed
-// half-way, how much memory the pool holds.
+// delays these calls for the same region, and a resume delays AwaitContents for contents that have
+// not come yet. So work may depend on any other call of the pool. A call that fails changes nothing
+// but counters and, where the device failed half-way, how much memory the pool holds.
 //
 // A pool and its device belong to the process that created them. A forked child has none of their
 // threads, and a lock may be held for ever there: the child must leave them alone and create its
@@ -178,7 +178,7 @@ struct PoolStats {
   std::int64_t repeat_distance = 0;
 };
 
-// How a region that sleeps keeps its contents.
+// How a region that sleeps keeps its contents. One that shall keep its memory is not paused.
 enum class PauseMode : std::uint8_t {
   kHost,     // page-locked host memory keeps them, and they come back
   kDiscard,  // they are lost
@@ -189,7 +189,7 @@ struct RegionStats {
   bool is_asleep = false;
   std::int64_t live_bytes = 0;
   std::int64_t live_count = 0;
-  std::int64_t reserved_bytes = 0;  // held of the device; 0 while the region sleeps
+  std::int64_t reserved_bytes = 0;  // held of the device; asleep, after a failed resume alone
   std::int64_t host_bytes = 0;      // of page-locked memory; kept for the next pause
   std::int64_t stored_bytes = 0;    // that its ContentsStore holds; 0 without one
   std::int64_t pauses = 0;
@@ -364,8 +364,9 @@ class TIDEPOOL_EXPORT Pool {
   // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown
   // tag or stream; FailedPrecondition when the region does not sleep, or while `stream` captures a
   // graph; ResourceExhausted, before anything is mapped, when its memory, or the least of
-  // LimitRegion, does not fit. After an error the region sleeps on, and its contents are safe.
-  // O(blocks).
+  // LimitRegion, does not fit. After an error the region sleeps on, and its contents are safe. If
+  // another thread awaited contents meanwhile (AwaitContents), it then keeps its memory, so that
+  // the work that reads them harms none, and the next call takes none. O(blocks).
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
   // Loses the contents that a sleeping region kept, as if it had been paused with
   // PauseMode::kDiscard: where they are not needed any more, or a store cannot read them. NotFound
@@ -373,8 +374,9 @@ class TIDEPOOL_EXPORT Pool {
   virtual absl::Status DiscardContents(std::string_view tag) = 0;
   // Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
   // the last resume of their region copies, but not for those at higher addresses: they come in the
-  // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no
-  // region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
+  // order of addresses, in up to 256 pieces. The copies of the pause come before. During the resume
+  // it waits on the host until the copies of these contents are queued, not for the rest. Memory of
+  // no region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
   // FailedPrecondition when the region sleeps, or where a stream that captures a graph would have
   // to wait. O(log regions).
   virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;

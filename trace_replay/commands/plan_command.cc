@@ -161,15 +161,18 @@ void PrintBesideLeftOut(const PlanCommandOptions& options, const PhaseNeeds& nee
   std::cout << "  the phases before " << left_out << " need " << SizeText(needs.before) << "\n";
 }
 
+std::string NameOfPhase(const std::string& name) {
+  return name.empty() ? "(outside)" : absl::CHexEscape(name);
+}
+
 void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measured,
                  const PhaseNeeds& needs) {
   PrintTraceLine(options.trace, measured);
   std::vector<std::vector<std::string>> rows = {
       {"phase", "times", "keeps", "hands on", "works in"}};
   for (const PhaseNeed& phase : needs.phases) {
-    rows.push_back({phase.name.empty() ? "(outside)" : absl::CHexEscape(phase.name),
-                    CountText(phase.times), SizeText(phase.kept), SizeText(phase.handed),
-                    SizeText(phase.work)});
+    rows.push_back({NameOfPhase(phase.name), CountText(phase.times), SizeText(phase.kept),
+                    SizeText(phase.handed), SizeText(phase.work)});
   }
   std::cout << TableText(rows);
   std::cout << "\n  any order needs " << SizeText(needs.needed) << ": " << SizeText(needs.kept)
@@ -215,8 +218,22 @@ void PrintRegionNeedsJson(const PlanCommandOptions& options, const MeasuredTrace
                                {"peak_live_bytes", region.peak_bytes},
                                {"plan_bytes", region.plan_bytes}});
   }
+  json["phases"] = nlohmann::ordered_json::array();
+  for (const RegionPhase& phase : needs.phases) {
+    json["phases"].push_back(
+        {{"name", phase.name}, {"times", phase.times}, {"needed_bytes", phase.needed_bytes}});
+  }
   AddFit(options, {needs.needed_bytes, needs.needed_bytes}, json);
   PrintJson(json);
+}
+
+void PrintRegionPhases(const RegionNeeds& needs) {
+  if (needs.phases.empty()) return;
+  std::vector<std::vector<std::string>> rows = {{"phase, in the recorded order", "times", "needs"}};
+  for (const RegionPhase& phase : needs.phases) {
+    rows.push_back({NameOfPhase(phase.name), CountText(phase.times), SizeText(phase.needed_bytes)});
+  }
+  std::cout << "\n" << TableText(rows);
 }
 
 void PrintRegionNeeds(const PlanCommandOptions& options, const MeasuredTrace& measured,
@@ -229,6 +246,7 @@ void PrintRegionNeeds(const PlanCommandOptions& options, const MeasuredTrace& me
                     SizeText(region.plan_bytes)});
   }
   std::cout << TableText(rows);
+  PrintRegionPhases(needs);
   std::cout << "\n  regions that are awake together need up to " << SizeText(needs.needed_bytes)
             << ", at event " << CountText(RecordedEvent(measured, needs.needed_event)) << "; "
             << SizeText(needs.sleepless_bytes) << " if none ever slept\n";
@@ -314,10 +332,11 @@ Command AddPlan(CLI::App& app) {
                      "always made");
   CLI::Option* const regions = plan->add_flag("--regions", options->regions,
                                               "Find the memory of the recorded regions, which "
-                                              "give it up while they sleep; of a trace without "
-                                              "them, the memory for all orders of the program's "
-                                              "phases, which marks name: for memory that they "
-                                              "keep, hand to the next ones, and work in");
+                                              "give it up while they sleep, and of each phase in "
+                                              "the recorded order; of a trace without regions, the "
+                                              "memory for all orders of its phases, which marks "
+                                              "name: for memory that they keep, hand to the next "
+                                              "ones, and work in");
   plan->add_option(
           "--without", options->without,
           "Leave out this region or phase, such as one that fills the rest of the memory with a "

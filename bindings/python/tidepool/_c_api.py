@@ -310,10 +310,10 @@ class Pool:
         """Puts a region to sleep after the work queued on `stream`: its memory is free for the rest of the pool.
 
         mode: "host" keeps its contents in page-locked memory, "compressed" compressed in other memory of the host, "disk" in a file of
-        `folder`, which has no name and ends with the process; "discard" loses them.
+        `folder`, which has no name and ends with the process; "discard" loses them. A region that shall keep its memory is not paused.
         """
         if mode not in PAUSE_MODES:
-            raise ValueError(f"mode {mode!r}, expected one of {', '.join(PAUSE_MODES)}")
+            raise ValueError(f"mode {mode!r}, expected one of {', '.join(PAUSE_MODES)}; do not pause a region that shall keep its memory")
         if (mode == "disk") != (folder is not None):
             raise ValueError(f"folder {folder!r} with mode {mode!r}, expected a folder with mode 'disk' and only there")
         self._name(stream)

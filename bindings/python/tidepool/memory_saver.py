@@ -16,6 +16,7 @@ Calls concern the current device.
 """
 import contextlib
 import sys
+import warnings
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import torch as _torch
@@ -25,14 +26,17 @@ _WITHOUT_BACKUP = " (no backup)"  # follows the tag in the name of a region that
 
 
 def _all(names: Sequence[str], do: Callable[[str], None], undo: Callable[[str], None]) -> None:
-    """Calls `do` for all names, or for none: after an error it calls `undo` for those before. One that fails too stays done."""
+    """Calls `do` for all names, or for none: after an error it calls `undo` for those before. One that fails too stays done, with a
+    warning: another thread may have taken its memory meanwhile."""
     for number, name in enumerate(names):
         try:
             do(name)
         except BaseException:
             for done in reversed(names[:number]):
-                with contextlib.suppress(RuntimeError):
+                try:
                     undo(done)
+                except RuntimeError as left:
+                    warnings.warn(str(left), RuntimeWarning, stacklevel=4)
             raise
 
 

@@ -501,7 +501,7 @@ def pause(tag, mode="host", device=None, folder=None):
     The tensors keep their addresses, and must not be used until resume(). Work of other streams that writes to them
     comes before. mode: "host" keeps the contents in page-locked memory, "discard" loses them. "compressed" keeps them
     compressed in other memory of the host, "disk" in a file without a name in `folder`; pause() and resume() then wait
-    for the copies. After an error the region is awake.
+    for the copies. There is no mode to keep the memory: a region that shall keep it is not paused. After an error the region is awake.
     """
     with _on_stream(device) as (shared, stream):
         shared.pause(tag, mode, stream, folder)
@@ -537,7 +537,8 @@ def await_contents(tensors):
         for module in model.modules():
             module.register_forward_pre_hook(lambda module, _: tidepool.torch.await_contents(module.parameters(recurse=False)))
 
-    Tensors of no region need no wait.
+    Tensors of no region need no wait. A resume() of compressed contents or of a file returns when all are back: another thread may call
+    it, and this one then waits here until its part is copied.
     """
     for tensor in tensors:
         if tensor.is_cuda:

@@ -52,7 +52,7 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
 
 // The only context of a device.
 CUcontext ContextOf(const std::shared_ptr<StandInDevice>& device) {
-  return reinterpret_cast<CUcontext>(device.get());
+  return reinterpret_cast<CUcontext>(device->context_handle());
 }
 
 CUresult GetCurrentContext(CUcontext* context) {

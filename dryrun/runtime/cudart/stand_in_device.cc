@@ -9,9 +9,18 @@
 #include "dryrun/runtime/cudart/settings.h"
 
 namespace tidepool::cudart_host {
+namespace {
+
+std::uintptr_t NewContextHandle() {
+  static std::atomic<std::uintptr_t> last = 0x5000;
+  return last += 0x10;
+}
+
+}  // namespace
 
 StandInDevice::StandInDevice(int ordinal, const CudartHostConfig& config)
     : ordinal_(ordinal),
+      context_handle_(NewContextHandle()),
       memory_bytes_(config.memory_bytes),
       host_(HostDevice::Create(DeviceOptions(config)).value()),
       legacy_(host_->CreateStream().value()),

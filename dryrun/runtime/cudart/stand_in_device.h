@@ -47,6 +47,9 @@ class StandInDevice {
   // A GPU takes hundreds of MB for the context of a process, in the first call that needs it.
   bool has_context() const { return has_context_.load(); }
   void MakeContext() { has_context_.store(true); }
+  // Returns the handle of its context, which no other device of the process has or had: a program
+  // may still hold that of a device that was replaced.
+  std::uintptr_t context_handle() const { return context_handle_; }
 
   DeviceClock& clock() { return clock_; }
 
@@ -98,6 +101,7 @@ class StandInDevice {
   void ForgetFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int ordinal_;
+  const std::uintptr_t context_handle_;
   const std::int64_t memory_bytes_;
   const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;

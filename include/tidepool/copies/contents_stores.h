@@ -15,9 +15,10 @@ namespace tidepool {
 
 // Makes a store that keeps contents in a file without a name, in a folder. The file ends with the
 // store or the process, and a forked child does not have it. The store takes the space of the file
-// before the first byte is copied, where the file system can. InvalidArgument when the folder takes
-// no file. The store's Begin and Put return ResourceExhausted, with the bytes that are needed, when
-// the disk has no room, and its Get DataLoss when the file has other bytes than were written.
+// before the first byte is copied, where the file system can. Four threads read and write it.
+// InvalidArgument when the folder takes no file, ResourceExhausted when no thread can be started.
+// The store's Begin and Put return ResourceExhausted, with the bytes that are needed, when the disk
+// has no room, and its Get DataLoss when the file has other bytes than were written.
 TIDEPOOL_EXPORT absl::StatusOr<std::unique_ptr<ContentsStore>> MakeFileStore(
     const std::string& folder);
 

@@ -21,12 +21,20 @@ struct RegionNeed {
   std::int64_t plan_bytes = 0;  // the height of a plan for its allocations alone
 };
 
+// The memory of a phase (phases.h) in the recorded order.
+struct RegionPhase {
+  std::string name;               // "" for requests outside of all phases
+  std::int64_t times = 0;         // that it runs in the trace
+  std::int64_t needed_bytes = 0;  // the most that regions that are awake need during it
+};
+
 struct RegionNeeds {
   std::vector<RegionNeed> regions;  // no region first, if it has allocations; then by their numbers
   // The most memory that is needed at one time: the sum of `plan_bytes` of the regions that are
   // awake and have live allocations, and the event that reaches it.
   std::int64_t needed_bytes = 0;
   std::int64_t needed_event = 0;
+  std::vector<RegionPhase> phases;    // in the order of their first times; empty without marks
   std::int64_t sleepless_bytes = 0;   // the sum of all `plan_bytes`: the need if none ever slept
   std::int64_t peak_awake_bytes = 0;  // the most live bytes of regions awake: a lower bound
 };

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store in a file without a name.
+// The store in a file without a name. Several threads read or write the parts of a block: one keeps
+// up neither with a link of a GPU nor with a fast disk.
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +21,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/text/quote.h"
 #include "lib/base/text/sizes.h"
 #include "lib/copies/contents/block_bytes.h"
 #include "lib/copies/zvc/kernels.h"
+#include "lib/copies/zvc/worker_pool.h"
 #include "lib/copies/zvc/zero_value_format.h"
 #include "tidepool/copies/contents_stores.h"
 
@@ -30,6 +35,10 @@ namespace tidepool {
 namespace {
 
 using contents::kBlockBytes;
+
+constexpr std::int64_t kPartBytes = std::int64_t{1} << 20;
+constexpr std::size_t kMostParts = kBlockBytes / kPartBytes;
+constexpr int kThreads = 3;  // beside the caller's
 
 // Returns a descriptor, or -1 and errno. A file system without such files (NFS) gets a file that
 // loses its name at once.
@@ -61,8 +70,8 @@ bool IsFull(int error) { return error == ENOSPC || error == EDQUOT || error == E
 // child runs. Its copies of the stores are of no use to it.
 class FileStore final : public ContentsStore {
  public:
-  FileStore(std::string folder, int descriptor)
-      : folder_(std::move(folder)), descriptor_(descriptor) {
+  FileStore(std::string folder, int descriptor, std::unique_ptr<zvc::WorkerPool> workers)
+      : folder_(std::move(folder)), descriptor_(descriptor), workers_(std::move(workers)) {
     static const int watches_forks = pthread_atfork(&BeforeFork, &AfterFork, &InChild);
     static_cast<void>(watches_forks);
     const locks::MutexLock lock(&list_mutex);
@@ -83,6 +92,7 @@ class FileStore final : public ContentsStore {
   // A file system that cannot take space beforehand answers at the block that lacks it.
   absl::Status Begin(std::int64_t bytes) override {
     bytes_ = bytes;
+    checksums_.resize(static_cast<std::size_t>(CeilDivide(bytes, kPartBytes)));
     while (fallocate(descriptor_, 0, 0, bytes) != 0) {
       if (errno == EOPNOTSUPP) break;
       if (errno != EINTR) return Error("written");
@@ -90,17 +100,20 @@ class FileStore final : public ContentsStore {
     return absl::OkStatus();
   }
   absl::Status Put(std::int64_t index, absl::Span<const std::byte> block) override {
-    checksums_.push_back(ChecksumOf(block));
-    return Transfer(index, block, pwrite, "written");
+    return ForEachPart(index, block, [this](std::size_t part, absl::Span<const std::byte> bytes) {
+      checksums_[part] = ChecksumOf(bytes);
+      return Transfer(part, bytes, pwrite, "written");
+    });
   }
   absl::Status Get(std::int64_t index, absl::Span<std::byte> block) override {
-    absl::Status status = Transfer(index, block, pread, "read");
-    if (!status.ok() || ChecksumOf(block) == checksums_[static_cast<std::size_t>(index)]) {
-      return status;
-    }
-    return absl::DataLossError(
-        absl::StrCat(Name(), " has other bytes than were written, between ", index * kBlockBytes,
-                     " and ", index * kBlockBytes + static_cast<std::int64_t>(block.size())));
+    return ForEachPart(index, block, [this](std::size_t part, absl::Span<std::byte> bytes) {
+      absl::Status status = Transfer(part, bytes, pread, "read");
+      if (!status.ok() || ChecksumOf(bytes) == checksums_[part]) return status;
+      const std::int64_t begin = BeginOf(part);
+      return absl::DataLossError(
+          absl::StrCat(Name(), " has other bytes than were written, between ", begin, " and ",
+                       begin + static_cast<std::int64_t>(bytes.size())));
+    });
   }
 
  private:
@@ -113,18 +126,50 @@ class FileStore final : public ContentsStore {
   static void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { list_mutex.Lock(); }
   static void AfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { list_mutex.Unlock(); }
   static void InChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (FileStore* const store : List()) close(std::exchange(store->descriptor_, -1));
+    for (FileStore* const store : List()) {
+      close(std::exchange(store->descriptor_, -1));
+      static_cast<void>(store->workers_.release());  // their threads are not in the child
+    }
     List().clear();
     list_mutex.Unlock();
   }
 
-  // Calls pread or pwrite until it has seen the whole block.
+  static std::int64_t BeginOf(std::size_t part) {
+    return static_cast<std::int64_t>(part) * kPartBytes;
+  }
+
+  // Calls a function with the number and the bytes of each part of a block, on several threads.
+  // Returns the error of the first part that has one.
   template <typename Byte, typename Call>
-  absl::Status Transfer(std::int64_t index, absl::Span<Byte> block, Call call, const char* done) {
+  absl::Status ForEachPart(std::int64_t index, absl::Span<Byte> block, Call call) {
+    std::array<absl::Status, kMostParts> results;
+    std::atomic<std::size_t> next = 0;
+    const auto count =
+        static_cast<std::size_t>(CeilDivide(static_cast<std::int64_t>(block.size()), kPartBytes));
+    const std::size_t first = static_cast<std::size_t>(index) * kMostParts;
+    const auto take_parts = [&] {
+      for (std::size_t part = next++; part < count; part = next++) {
+        results[part] =
+            call(first + part, block.subspan(static_cast<std::size_t>(BeginOf(part)), kPartBytes));
+      }
+    };
+    if (count > 1) {
+      workers_->RunWithAll(take_parts);
+    } else {
+      take_parts();
+    }
+    absl::Status status;
+    for (const absl::Status& result : results) status.Update(result);
+    return status;
+  }
+
+  // Calls pread or pwrite until it has seen the whole part.
+  template <typename Byte, typename Call>
+  absl::Status Transfer(std::size_t part, absl::Span<Byte> memory, Call call, const char* done) {
     std::size_t ready = 0;
-    while (ready < block.size()) {
-      const auto offset = static_cast<off_t>(index * kBlockBytes) + static_cast<off_t>(ready);
-      const ssize_t bytes = call(descriptor_, block.data() + ready, block.size() - ready, offset);
+    while (ready < memory.size()) {
+      const off_t offset = BeginOf(part) + static_cast<off_t>(ready);
+      const ssize_t bytes = call(descriptor_, memory.data() + ready, memory.size() - ready, offset);
       if (bytes == 0) errno = EIO;  // a file that another process has cut
       if (bytes == 0 || (bytes < 0 && errno != EINTR)) {
         return Error(absl::StrCat(done, " at byte ", offset));
@@ -148,7 +193,8 @@ class FileStore final : public ContentsStore {
   const std::string folder_;
   int descriptor_;
   std::int64_t bytes_ = 0;
-  std::vector<std::uint64_t> checksums_;  // of the blocks, in order
+  std::vector<std::uint64_t> checksums_;  // of the parts, in order
+  std::unique_ptr<zvc::WorkerPool> workers_;
 };
 
 constinit locks::Mutex FileStore::list_mutex;
@@ -162,7 +208,12 @@ absl::StatusOr<std::unique_ptr<ContentsStore>> MakeFileStore(const std::string& 
                                                    " takes no file: ", strerror(errno),
                                                    ", expected a folder that can be written"));
   }
-  return std::make_unique<FileStore>(folder, descriptor);
+  absl::StatusOr<std::unique_ptr<zvc::WorkerPool>> workers = zvc::WorkerPool::Create(kThreads);
+  if (!workers.ok()) {
+    close(descriptor);
+    return workers.status();
+  }
+  return std::make_unique<FileStore>(folder, descriptor, *std::move(workers));
 }
 
 }  // namespace tidepool

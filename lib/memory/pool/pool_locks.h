@@ -16,6 +16,7 @@
 //   books of the pool                                        which memory is live, and all counts
 //   PoolRegions::table_                                      the list of regions
 //   books of a region                                        which memory of it is live
+//   Region::arriving                                         which contents of a resume are there
 //
 // Nothing is locked under StreamCache::mutex_, SharedRoom::adding_ or the mutex of SharedObserver.
 // No thread waits for work of a stream while it holds memory or books.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pool/memory_source.h"
 #include "lib/memory/pool/pool_impl.h"
@@ -194,7 +195,10 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
   }
   if (options_.recorder != nullptr) options_.recorder->Pause(region.tag, sleep_mode, stream);
   region.pool->Lend(std::make_shared<QueuedWork>(device_));
-  region.is_asleep = true;
+  {
+    const locks::MutexLock lock(&region.arriving);
+    region.is_asleep = true;
+  }
   Note(region, [](RegionStats& figures) {
     figures.is_asleep = true;
     ++figures.pauses;
@@ -258,21 +262,17 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     return Because(status, sleeps_on);
   }
   const SharedRoom::Transition transition(room_);
-  absl::Status status;
-  const absl::Status waited = room_.TakeRoom(*region.pool, [&] {
-    status = region.pool->TakeBack();
-    return !absl::IsResourceExhausted(status);
-  });
-  if (absl::IsResourceExhausted(status)) store_.TellWanted(region.pool->taker());
-  if (!status.ok()) return Because(waited.ok() ? status : waited, sleeps_on);
-  if (status = Restore(region, stream); !status.ok()) {
-    region.unordered = std::make_shared<QueuedWork>(device_);
-    region.pool->Lend(region.unordered);
+  if (absl::Status status = TakeMemory(region); !status.ok()) return Because(status, sleeps_on);
+  BeginArrivals(region);
+  if (absl::Status status = Restore(region, stream); !status.ok()) {
+    EndArrivals(region, /*is_awake=*/false);
+    LendAfterError(region);
     const char* const help =
         region.store == nullptr ? "" : "; if the contents are lost, discard them (DiscardContents)";
     return absl::Status(status.code(), absl::StrCat(sleeps_on, ": ", status.message(), help));
   }
-  region.is_asleep = false;
+  region.has_memory = false;
+  EndArrivals(region, /*is_awake=*/true);
   ForgetContents(region);
   if (options_.recorder != nullptr) options_.recorder->Resume(region.tag, stream);
   region.pool->EndSleep();
@@ -281,6 +281,26 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     ++figures.resumes;
   });
   return absl::OkStatus();
+}
+
+absl::Status PoolRegions::TakeMemory(Region& region) {
+  if (region.has_memory) return absl::OkStatus();
+  absl::Status status;
+  const absl::Status waited = room_.TakeRoom(*region.pool, [&] {
+    status = region.pool->TakeBack();
+    return !absl::IsResourceExhausted(status);
+  });
+  if (absl::IsResourceExhausted(status)) store_.TellWanted(region.pool->taker());
+  if (!status.ok()) return waited.ok() ? status : waited;
+  region.has_memory = true;
+  return status;
+}
+
+void PoolRegions::LendAfterError(Region& region) {
+  region.unordered = std::make_shared<QueuedWork>(device_);
+  if (region.is_awaited) return;  // no thread writes it after EndArrivals
+  region.has_memory = false;
+  region.pool->Lend(region.unordered);
 }
 
 // The page-locked memory stays for the next pause: copies may still be under way.
@@ -299,7 +319,6 @@ absl::Status PoolRegions::Discard(std::string_view tag) {
 }
 
 absl::Status PoolRegions::Restore(Region& region, Stream stream) {
-  region.arrival_count = 0;
   if (region.saved.empty()) return absl::OkStatus();
   if (absl::Status status = ProvideHost(region, region.saved_bytes); !status.ok()) return status;
   if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
@@ -331,8 +350,14 @@ absl::Status PoolRegions::CopyIn(Region& region, Stream stream, std::int64_t& by
     status = EndPiece(region, region.end - region.begin, stream);
   }
   if (!status.ok() || stored.empty()) return status;
+  const std::int64_t blocks = CeilDivide(region.saved_bytes, region.store->block_bytes());
+  const std::int64_t blocks_of_piece = CeilDivide(blocks, kMostPieces);
+  std::int64_t copied_blocks = 0;
   return StagedCopies(device_, *region.store, memory, region.host, stream)
-      .Restore(stored, region.saved_bytes);
+      .Restore(stored, region.saved_bytes, [&](std::int64_t end) {
+        const bool is_end = ++copied_blocks % blocks_of_piece == 0;
+        return is_end ? EndPiece(region, end, stream) : absl::OkStatus();
+      });
 }
 
 absl::Status PoolRegions::CopyPieces(Region& region, const Range& range, const std::byte* from,
@@ -352,6 +377,7 @@ absl::Status PoolRegions::CopyPieces(Region& region, const Range& range, const s
 }
 
 absl::Status PoolRegions::EndPiece(Region& region, std::int64_t end, Stream stream) {
+  const locks::MutexLock lock(&region.arriving);
   if (region.arrival_count == region.arrivals.size()) {
     absl::StatusOr<device::OwnedEvent> event = device::OwnedEvent::Create(device_);
     if (!event.ok()) return event.status();
@@ -362,7 +388,32 @@ absl::Status PoolRegions::EndPiece(Region& region, std::int64_t end, Stream stre
   if (!status.ok()) return status;
   arrival.end = end;
   ++region.arrival_count;
+  region.arrived.SignalAll();
   return status;
+}
+
+void PoolRegions::BeginArrivals(Region& region) {
+  const locks::MutexLock lock(&region.arriving);
+  region.arrival_count = 0;
+  region.is_arriving = true;
+  region.is_awaited = false;
+}
+
+// After a resume from a store all copies have finished.
+void PoolRegions::EndArrivals(Region& region, bool is_awake) {
+  const locks::MutexLock lock(&region.arriving);
+  if (region.store != nullptr) region.arrival_count = 0;
+  region.is_arriving = false;
+  region.is_asleep = !is_awake;
+  region.arrived.SignalAll();
+}
+
+const PoolRegions::Arrival* PoolRegions::FindArrival(const Region& region, std::int64_t end) {
+  const auto begin = region.arrivals.begin();
+  const auto arrivals_end = begin + static_cast<std::ptrdiff_t>(region.arrival_count);
+  const auto first = std::partition_point(
+      begin, arrivals_end, [end](const Arrival& arrival) { return arrival.end < end; });
+  return first == arrivals_end ? nullptr : &*first;
 }
 
 absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes, Stream stream) {
@@ -373,20 +424,23 @@ absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes,
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   Region* const region = FindByAddress(address);
   if (region == nullptr) return absl::OkStatus();
-  const locks::MutexLock control(&region->control);
-  if (region->is_asleep) {
+  const auto* const first = static_cast<const std::byte*>(address);
+  const std::int64_t end = first - region->begin + std::min(bytes, region->end - first);
+  const locks::MutexLock lock(&region->arriving);
+  const Arrival* arrival = FindArrival(*region, end);
+  while (region->is_arriving && arrival == nullptr) {
+    region->arrived.Wait(&region->arriving);
+    arrival = FindArrival(*region, end);
+  }
+  if (region->is_asleep && !region->is_arriving) {
     return absl::FailedPreconditionError(
         absl::StrCat(Quoted(region->tag), " sleeps: resume it before you wait for its contents"));
   }
-  const auto begin = region->arrivals.begin();
-  const auto arrivals_end = begin + static_cast<std::ptrdiff_t>(region->arrival_count);
-  const auto* const first = static_cast<const std::byte*>(address);
-  const std::int64_t end = first - region->begin + std::min(bytes, region->end - first);
-  const auto last = std::partition_point(
-      begin, arrivals_end, [end](const Arrival& arrival) { return arrival.end < end; });
-  if (last == arrivals_end) return absl::OkStatus();
+  if (arrival == nullptr) return absl::OkStatus();
   absl::Status status = CheckNoCapture(device_, stream, "wait for contents");
-  return status.ok() ? device_.WaitEvent(stream, last->copied.get()) : status;
+  if (status.ok()) status = device_.WaitEvent(stream, arrival->copied.get());
+  if (status.ok() && region->is_arriving) region->is_awaited = true;
+  return status;
 }
 
 absl::Status PoolRegions::Register(const void* address, std::int64_t bytes) {

@@ -78,15 +78,21 @@ class PoolRegions {
     const std::byte* end = nullptr;
     locks::Mutex control;  // a thread that pauses, resumes or limits it holds this
     // `control` guards the rest but for the figures.
-    bool is_asleep = false;
+    bool is_asleep = false;                // changes under `arriving` too
+    bool has_memory = false;               // though it sleeps, after a resume that failed
     std::byte* host = nullptr;             // page-locked: the contents, or blocks of the store
     std::unique_ptr<ContentsStore> store;  // null: `host` has the contents
     std::vector<SavedPart> saved;          // the contents; parts ascend
     std::int64_t saved_bytes = 0;
     device::OwnedEvent copied;              // the last copies to it or from it
-    std::vector<Arrival> arrivals;          // ascend; those of earlier resumes keep their events
-    std::size_t arrival_count = 0;          // of the last resume
     std::shared_ptr<QueuedWork> unordered;  // copies of a call that failed
+    locks::Mutex arriving;
+    // `arriving` guards these.
+    locks::CondVar arrived;         // the next part, or the end of the resume
+    bool is_arriving = false;       // a resume is under way
+    bool is_awaited = false;        // a stream waits for a part of it
+    std::vector<Arrival> arrivals;  // ascend; those of earlier resumes keep their events
+    std::size_t arrival_count = 0;  // of the last resume
     // `table_` guards the figures.
     RegionStats figures;
   };
@@ -107,6 +113,11 @@ class PoolRegions {
   absl::Status ProvideHost(Region& region, std::int64_t contents_bytes);
   // Waits for the copies and frees the page-locked memory.
   absl::Status FreeHost(Region& region);
+  // Gives a region that sleeps its memory, where it has none.
+  absl::Status TakeMemory(Region& region);
+  // Lends the memory of a resume that failed, after all work so far. A region of which a stream
+  // awaited contents keeps it: work that they were awaited for may come later.
+  void LendAfterError(Region& region);
   // Queue the copies of contents to the host and back; with a store they wait for the copies.
   absl::Status Save(Region& region, std::int64_t bytes, Stream stream);
   absl::Status Restore(Region& region, Stream stream);
@@ -117,6 +128,11 @@ class PoolRegions {
                           std::int64_t& bytes);
   // Records the end of a piece of the copies on `stream`.
   absl::Status EndPiece(Region& region, std::int64_t end, Stream stream);
+  static void BeginArrivals(Region& region);
+  // Tells that no part of a resume comes any more.
+  static void EndArrivals(Region& region, bool is_awake);
+  // Returns the first part of the last resume that ends at `end` or after it, or null.
+  static const Arrival* FindArrival(const Region& region, std::int64_t end);
   void ForgetContents(Region& region);
   template <typename Change>
   void Note(Region& region, Change change) {

@@ -79,7 +79,8 @@ absl::Status StagedCopies::Save(absl::Span<const SavedPart> parts, std::int64_t 
 }
 
 // Blocks without a part are not read.
-absl::Status StagedCopies::Restore(absl::Span<const SavedPart> parts, std::int64_t bytes) {
+absl::Status StagedCopies::Restore(absl::Span<const SavedPart> parts, std::int64_t bytes,
+                                   absl::FunctionRef<absl::Status(std::int64_t)> queued) {
   absl::Status status = MakeSlots();
   std::int64_t turn = 0;
   for (std::int64_t block = 0; status.ok() && block < BlocksOf(bytes); ++block) {
@@ -89,6 +90,7 @@ absl::Status StagedCopies::Restore(absl::Span<const SavedPart> parts, std::int64
     status = device_.SynchronizeEvent(slot.copied.get());
     if (status.ok()) status = store_.Get(block, BlockIn(slot, block, bytes));
     if (status.ok()) status = Copy(slot, pieces, CopyDirection::kToDevice);
+    if (status.ok()) status = queued(pieces.back().memory.end);
   }
   for (const Slot& slot : slots_) {
     if (status.ok()) status = device_.SynchronizeEvent(slot.copied.get());

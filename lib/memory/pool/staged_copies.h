@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "lib/memory/device/owned.h"
@@ -39,9 +40,11 @@ class StagedCopies {
   }
 
   // Copy parts, in the order of their offsets in the contents: all of the contents, which have
-  // `bytes` bytes, to the store, or some of them back.
+  // `bytes` bytes, to the store, or some of them back. `queued` is called with the offset of the
+  // region at which the copies of a block end, when they are queued.
   absl::Status Save(absl::Span<const SavedPart> parts, std::int64_t bytes);
-  absl::Status Restore(absl::Span<const SavedPart> parts, std::int64_t bytes);
+  absl::Status Restore(absl::Span<const SavedPart> parts, std::int64_t bytes,
+                       absl::FunctionRef<absl::Status(std::int64_t)> queued);
 
  private:
   static constexpr int kSlots = 2;

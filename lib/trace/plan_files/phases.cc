@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/trace/plan_files/phase_walk.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -31,14 +30,18 @@ enum class Stay : std::uint8_t { kWork, kHanded, kKept, kLeftOut };
 class Phases {
  public:
   // `without` are the names of phases that are left out.
-  Phases(const Trace& trace, const std::vector<std::string>& without)
-      : trace_(trace), has_end_(trace.mark_names.size()) {
-    for (const TraceEvent& event : trace.events) {
-      if (event.kind == TraceEvent::Kind::kMarkEnd) has_end_[event.index] = true;
-    }
+  Phases(const Trace& trace, const std::vector<std::string>& without) {
+    plan_files::PhaseWalk walk(trace);
     begun_.resize(trace.allocations.size());
     ended_.resize(trace.allocations.size());
-    Walk();
+    for (const TraceEvent& event : trace.events) {
+      walk.Step(event);
+      if (event.kind == TraceEvent::Kind::kAllocate) begun_[event.index] = *walk.now();
+      if (event.kind == TraceEvent::Kind::kFree) ended_[event.index] = walk.now();
+    }
+    times_ = walk.times();
+    for (const std::string& name : walk.names()) needs_.push_back({.name = name});
+    for (const std::size_t phase : times_) ++needs_[phase].times;
     FindPhasesBefore(without);
   }
 
@@ -86,51 +89,7 @@ class Phases {
       if (is_left_out && !first_left_out_.has_value()) first_left_out_ = time;
     }
   }
-  void Walk() {
-    for (const TraceEvent& event : trace_.events) {
-      switch (event.kind) {
-        case TraceEvent::Kind::kMark:
-          if (open_.empty()) Add(trace_.mark_names[event.index]);
-          if (has_end_[event.index]) open_.push_back(event.index);
-          break;
-        case TraceEvent::Kind::kMarkEnd:
-          End(event.index);
-          break;
-        case TraceEvent::Kind::kAllocate:
-          begun_[event.index] = Now();
-          break;
-        case TraceEvent::Kind::kFree:
-          ended_[event.index] = Now();
-          break;
-        default:
-          break;
-      }
-    }
-  }
 
-  // Ends the last open span of a mark. The end of one that began before the trace does nothing.
-  void End(std::uint32_t mark) {
-    const auto last = std::find(open_.rbegin(), open_.rend(), mark);
-    if (last == open_.rend()) return;
-    open_.erase(std::next(last).base());
-    if (open_.empty()) now_ = std::nullopt;
-  }
-  // Outside of phases, the first request or free begins a time.
-  std::size_t Now() {
-    if (!now_.has_value()) Add("");
-    return *now_;
-  }
-  void Add(std::string_view name) {
-    const auto [it, is_new] = numbers_.try_emplace(std::string(name), needs_.size());
-    if (is_new) needs_.push_back({.name = it->first});
-    ++needs_[it->second].times;
-    now_ = times_.size();
-    times_.push_back(it->second);
-  }
-
-  const Trace& trace_;
-  std::vector<bool> has_end_;  // by mark: it begins spans
-  std::map<std::string, std::size_t> numbers_;
   std::vector<PhaseNeed> needs_;
   std::vector<std::size_t> times_;                 // the phase of each
   std::vector<std::size_t> first_times_;           // by phase
@@ -138,8 +97,6 @@ class Phases {
   std::optional<std::size_t> first_left_out_;      // time of a phase that is left out
   std::vector<std::size_t> begun_;                 // by allocation: a time
   std::vector<std::optional<std::size_t>> ended_;  // likewise; no value: never
-  std::vector<std::uint32_t> open_;                // the marks of open spans
-  std::optional<std::size_t> now_;
 };
 
 absl::Status CheckNames(const std::vector<PhaseNeed>& phases,

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/memory/plan/waits_of_parts.h"
+#include "lib/trace/plan_files/phase_walk.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -31,6 +32,13 @@ struct Part {
   std::int64_t live_bytes = 0;
 };
 
+bool IsMark(const Trace& trace, std::string_view name) {
+  for (std::size_t i = 0; i < trace.mark_names.size(); ++i) {
+    if (trace.mark_names[i] == name) return true;
+  }
+  return false;
+}
+
 absl::Status UnknownRegion(const Trace& trace, std::string_view name) {
   std::string known;
   for (std::size_t i = 0; i < std::min(trace.region_names.size(), kMostListed); ++i) {
@@ -38,9 +46,11 @@ absl::Status UnknownRegion(const Trace& trace, std::string_view name) {
                     absl::CHexEscape(std::string(trace.region_names[i])));
   }
   if (trace.region_names.size() > kMostListed) absl::StrAppend(&known, " or another");
+  const char* const help =
+      IsMark(trace, name) ? "; of a trace with regions, regions are left out and not phases" : "";
   return absl::InvalidArgumentError(absl::StrCat("the trace has no region \"",
                                                  absl::CHexEscape(std::string(name)),
-                                                 "\", expected one of ", known));
+                                                 "\", expected one of ", known, help));
 }
 
 // Returns the parts by region; part 0 is of no region.
@@ -104,11 +114,12 @@ class AwakeSum {
  public:
   AwakeSum(const Trace& trace, const PlanProblem& problem, std::vector<Part>& parts,
            RegionNeeds& needs)
-      : trace_(trace), problem_(problem), parts_(parts), needs_(needs) {}
+      : trace_(trace), problem_(problem), parts_(parts), needs_(needs), walk_(trace) {}
 
   void Follow() {
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       Step(trace_.events[i]);
+      if (trace_.mark_names.size() > 0) CountPhase(trace_.events[i]);
       needs_.peak_awake_bytes = std::max(needs_.peak_awake_bytes, live_bytes_);
       if (planned_bytes_ <= needs_.needed_bytes) continue;
       needs_.needed_bytes = planned_bytes_;
@@ -136,6 +147,18 @@ class AwakeSum {
     Count(part, 1);
   }
 
+  void CountPhase(const TraceEvent& event) {
+    walk_.Step(event);
+    if (!walk_.now().has_value()) return;
+    std::vector<RegionPhase>& phases = needs_.phases;
+    const std::size_t number = walk_.times()[*walk_.now()];
+    if (number == phases.size()) phases.push_back({.name = walk_.names()[number]});
+    RegionPhase& phase = phases[number];
+    phase.needed_bytes = std::max(phase.needed_bytes, planned_bytes_);
+    phase.times += counted_times_ < walk_.times().size() ? 1 : 0;
+    counted_times_ = walk_.times().size();
+  }
+
   // Adds the memory of a part to the sums, or takes it away.
   void Count(const Part& part, int sign) {
     if (part.is_asleep || part.live_count == 0) return;
@@ -147,6 +170,8 @@ class AwakeSum {
   const PlanProblem& problem_;
   std::vector<Part>& parts_;
   RegionNeeds& needs_;
+  plan_files::PhaseWalk walk_;
+  std::size_t counted_times_ = 0;
   std::int64_t planned_bytes_ = 0;
   std::int64_t live_bytes_ = 0;
 };

@@ -109,6 +109,20 @@ TEST(FileStoreTest, AForkedChildHasNoPartOfTheFile) {
   std::filesystem::remove(folder);
 }
 
+TEST(FileStoreTest, AKilledProcessLeavesNoFile) {
+  const std::string folder = NewFolder();
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto store = MakeFileStore(folder).value();
+    ExpectKept(*store);
+    raise(SIGKILL);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(std::filesystem::remove(folder));  // which is empty
+}
+
 TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {
   const std::string folder = NewFolder();
   const auto store = MakeFileStore(folder).value();
@@ -142,6 +156,21 @@ TEST(FileStoreTest, RefusesOtherBytesThanWereWritten) {
   std::filesystem::resize_file(PathOfFileIn(folder), contents.size() - 1);
   EXPECT_THAT(std::string(store->Get(1, absl::MakeSpan(last)).message()),
               HasSubstr("cannot be read at byte 4195080: "));
+}
+
+// Parts of a block are read by several threads.
+TEST(FileStoreTest, NamesTheFirstPartWithOtherBytes) {
+  const std::string folder = NewFolder();
+  const auto store = MakeFileStore(folder).value();
+  const std::vector<std::byte> contents = Contents(store->block_bytes());
+  ASSERT_TRUE(store->Begin(store->block_bytes()).ok());
+  ASSERT_TRUE(store->Put(0, contents).ok());
+  for (const std::size_t offset : {3 * kMiB, 2 * kMiB - 1}) {
+    Overwrite(folder, offset, contents[offset] ^ std::byte{1});
+  }
+  std::vector<std::byte> read(contents.size());
+  EXPECT_THAT(std::string(store->Get(0, absl::MakeSpan(read)).message()),
+              HasSubstr("has other bytes than were written, between 1048576 and 2097152"));
 }
 
 TEST(FileStoreTest, RefusesFoldersThatTakeNoFile) {

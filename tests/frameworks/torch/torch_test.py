@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 import warnings
+from unittest import mock
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
 import torch
@@ -833,7 +834,8 @@ def contents_and_addresses_outlast_a_sleep():
     tidepool_torch.pause("scratch", "discard")
     tidepool_torch.resume("scratch")
     raises(RuntimeError, "no region", lambda: tidepool_torch.pause("cache"))
-    raises(ValueError, "expected one of host, discard, compressed, disk", lambda: tidepool_torch.pause("weights", "tape"))
+    raises(ValueError, "expected one of host, discard, compressed, disk; do not pause a region that shall keep its memory",
+           lambda: tidepool_torch.pause("weights", "keep"))
     raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
 
 
@@ -1086,6 +1088,30 @@ def a_refusal_counts_regions():
     assert cache.numel() == 30 * MIB
 
 
+def contents_of_a_file_come_to_other_threads_piece_by_piece():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(8 * MIB, dtype=torch.float32)  # 8 blocks of a file
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+    tidepool_torch.pause("weights", "disk", folder=tempfile.gettempdir())
+    empty(64 * MIB).fill_(255)
+
+    def resume():
+        with torch.cuda.stream(torch.cuda.Stream()):
+            tidepool_torch.resume("weights")
+
+    thread = threading.Thread(target=resume)
+    thread.start()
+    while True:
+        try:
+            tidepool_torch.await_contents([weights])
+            break
+        except RuntimeError as error:
+            assert "sleeps: resume it" in str(error), error  # it has not begun
+    assert torch.equal(weights.cpu(), numbers)
+    thread.join()
+
+
 def contents_sleep_compressed_and_on_a_disk():
     tidepool_torch.enable(budget="64MiB")
     numbers = torch.arange(6 * MIB, dtype=torch.float32)
@@ -1333,6 +1359,53 @@ def a_wake_up_that_fails_keeps_no_contents_that_were_lost():
     raises(torch.OutOfMemoryError, "sleeps on", tidepool.memory_saver.wake_up)
     first = tidepool_torch.regions()["first"]
     assert other.numel() and first["is_asleep"] and first["copied_out_bytes"] == 20 * MIB, first
+
+
+def _three_regions():
+    """Makes two regions that sleep() keeps and one that it loses. Returns their tensors."""
+    numbers = torch.arange(2 * MIB, dtype=torch.float32)
+    tensors = {}
+    for value, tag in enumerate(("first", "second", "cache")):
+        with tidepool_torch.region(tag):
+            tensors[tag] = (numbers + value).cuda()
+    return tensors
+
+
+def a_sleep_that_fails_leaves_all_awake():
+    tidepool_torch.enable(budget="64MiB")
+    tensors = _three_regions()
+    for tag, paused in (("first", 0), ("second", 1), ("cache", 2)):
+        with tidepool_torch.registered([tensors[tag]]):
+            before = sum(figures["pauses"] for figures in tidepool_torch.regions().values())
+            raises(RuntimeError, "registered by others", lambda: tidepool.memory_saver.sleep(weights=("first", "second")))
+            assert sum(figures["pauses"] for figures in tidepool_torch.regions().values()) == before + paused, tag
+        assert not any(figures["is_asleep"] for figures in tidepool_torch.regions().values()), tag
+        for value, tensor in enumerate(tensors.values()):
+            assert torch.equal(tensor.cpu(), torch.arange(2 * MIB, dtype=torch.float32) + value), tag
+    tidepool.memory_saver.sleep()
+    tidepool.memory_saver.wake_up()
+
+
+def a_sleep_that_fails_names_what_it_cannot_wake():
+    tidepool_torch.enable(budget="64MiB")
+    tensors = _three_regions()
+    taken = []
+    pause = tidepool_torch.pause
+
+    def pause_beside_another_thread(tag, mode):
+        if tag == "second":
+            taken.append(empty(44 * MIB))
+        pause(tag, mode)
+
+    with tidepool_torch.registered([tensors["second"]]), mock.patch.object(tidepool_torch, "pause", pause_beside_another_thread):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            raises(RuntimeError, "registered by others", lambda: tidepool.memory_saver.sleep(weights=("first", "second")))
+    assert ['region "first" sleeps on' in str(each.message) for each in warned] == [True], warned
+    assert [tag for tag, figures in tidepool_torch.regions().items() if figures["is_asleep"]] == ["first"]
+    taken.clear()
+    tidepool.memory_saver.wake_up()
+    assert torch.equal(tensors["first"].cpu(), torch.arange(2 * MIB, dtype=torch.float32))
 
 
 def two_engines_share_one_budget():

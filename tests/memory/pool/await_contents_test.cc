@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,6 +76,10 @@ class NotingDevice final : public testing::ForwardingDevice {
 class AwaitContentsTest : public ::testing::Test {
  protected:
   static constexpr std::int64_t kBudget = 64 * kMiB;
+  struct Block {
+    std::byte* address;
+    std::int64_t bytes;
+  };
 
   void TearDown() override {
     for (const Block& block : blocks_) {
@@ -97,10 +104,35 @@ class AwaitContentsTest : public ::testing::Test {
     return pool.Allocate(static_cast<std::size_t>(bytes), stream_).value();
   }
 
-  struct Block {
-    std::byte* address;
-    std::int64_t bytes;
-  };
+  // Lets a region with blocks of a MiB sleep in a store of such blocks while others have its
+  // memory, and wakes it. Calls a function of another thread, and waits for it, before block `at`
+  // is read.
+  absl::Status WakeFromStore(std::int64_t count, std::int64_t at,
+                             const std::function<void()>& during) {
+    SleepAndWake(std::vector<std::int64_t>(static_cast<std::size_t>(count), kMiB));
+    EXPECT_TRUE(
+        pool_->PauseRegionInto("weights", std::make_unique<MemoryStore>(kMiB, fault_), stream_)
+            .ok());
+    void* const taker = Take(*pool_, kBudget);
+    EXPECT_TRUE(host_->Fill(taker, 255, kBudget, stream_).ok());
+    EXPECT_TRUE(pool_->Free(taker, stream_).ok());
+    fault_.reads = 0;
+    next_read_ = [this, at, during] {
+      if (fault_.reads <= at) {
+        fault_.during_next = next_read_;
+      } else {
+        std::thread(during).join();
+      }
+    };
+    fault_.during_next = next_read_;
+    return pool_->ResumeRegion("weights", stream_);
+  }
+  // Whether a block has its contents, and may be read.
+  static bool HasContents(const Block& block, std::uint8_t value) {
+    return std::all_of(block.address, block.address + block.bytes,
+                       [value](std::byte each) { return each == std::byte{value}; });
+  }
+
   const std::unique_ptr<HostDevice> host_ =
       HostDevice::Create({.memory_bytes = 2 * kBudget}).value();
   NotingDevice device_{*host_};
@@ -109,6 +141,8 @@ class AwaitContentsTest : public ::testing::Test {
   const std::unique_ptr<Pool> pool_ = Pool::Create(&device_, {.max_bytes = kBudget}).value();
   Pool* const region_ = pool_->Region("weights").value();
   std::vector<Block> blocks_;
+  StoreFault fault_;
+  std::function<void()> next_read_;
 };
 
 TEST_F(AwaitContentsTest, WaitsForACopyOfThePartAndForLittleBehindIt) {
@@ -134,7 +168,7 @@ TEST_F(AwaitContentsTest, SmallBlocksShareAPiece) {
 }
 
 // Without copies there is no wait: for memory of no region, of one that never slept, and of one
-// after a store brought the contents.
+// that a store has woken.
 TEST_F(AwaitContentsTest, WaitsForNothingWhereNothingComes) {
   void* const plain = Take(*pool_, kMiB);
   EXPECT_TRUE(pool_->AwaitContents(plain, kMiB, other_).ok());
@@ -155,6 +189,63 @@ TEST_F(AwaitContentsTest, WaitsForNothingWhereNothingComes) {
   device_.TakeAwaited();
   EXPECT_TRUE(pool_->AwaitContents(blocks_[0].address, kMiB, other_).ok());
   EXPECT_EQ(device_.TakeAwaited(), std::nullopt);
+}
+
+TEST_F(AwaitContentsTest, ContentsOfAStoreComePieceByPiece) {
+  ASSERT_TRUE(WakeFromStore(8, 5, [this] {
+                EXPECT_TRUE(pool_->AwaitContents(blocks_[4].address, kMiB, other_).ok());
+                EXPECT_NE(device_.TakeAwaited(), std::nullopt);
+                EXPECT_TRUE(host_->SynchronizeStream(other_).ok());
+                for (int i = 0; i < 5; ++i) {
+                  EXPECT_TRUE(HasContents(blocks_[static_cast<std::size_t>(i)],
+                                          static_cast<std::uint8_t>(i + 1)))
+                      << i;
+                }
+              }).ok());
+  EXPECT_TRUE(HasContents(blocks_[7], 8));
+}
+
+TEST_F(AwaitContentsTest, AThreadWaitsForContentsThatHaveNotCome) {
+  std::thread reader;
+  ASSERT_TRUE(WakeFromStore(8, 2, [&] {
+                reader = std::thread([this] {
+                  EXPECT_TRUE(pool_->AwaitContents(blocks_[7].address, kMiB, other_).ok());
+                  EXPECT_TRUE(host_->SynchronizeStream(other_).ok());
+                  EXPECT_TRUE(HasContents(blocks_[7], 8));
+                });
+              }).ok());
+  reader.join();
+}
+
+// Work for which contents were awaited may begin after the error.
+TEST_F(AwaitContentsTest, AResumeThatFailsKeepsMemoryThatIsAwaited) {
+  const absl::Status failed = WakeFromStore(8, 5, [this] {
+    EXPECT_TRUE(pool_->AwaitContents(blocks_[0].address, kMiB, other_).ok());
+    fault_.call = 1;
+  });
+  EXPECT_TRUE(absl::IsUnavailable(failed)) << failed;
+  EXPECT_TRUE(absl::IsResourceExhausted(pool_->Allocate(kBudget, stream_).status()));
+  EXPECT_TRUE(HasContents(blocks_[0], 1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(pool_->AwaitContents(blocks_[0].address, kMiB, other_)));
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+  EXPECT_TRUE(HasContents(blocks_[7], 8));
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+TEST_F(AwaitContentsTest, AThreadThatWaitsIsToldOfAResumeThatFails) {
+  std::thread reader;
+  const absl::Status failed = WakeFromStore(8, 2, [&] {
+    reader = std::thread([this] {
+      EXPECT_TRUE(
+          absl::IsFailedPrecondition(pool_->AwaitContents(blocks_[7].address, kMiB, other_)));
+    });
+    fault_.call = 1;
+  });
+  reader.join();
+  EXPECT_TRUE(absl::IsUnavailable(failed)) << failed;
+  ASSERT_TRUE(pool_->Free(Take(*pool_, kBudget), stream_).ok());  // nothing was awaited
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
 }
 
 // Otherwise work could write to memory that the copies of the pause still read.

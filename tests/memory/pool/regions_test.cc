@@ -2,8 +2,11 @@
 // Regions: pools of tags that share a budget, sleep and wake.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -770,6 +773,33 @@ TEST_F(RegionsTest, RegistrationsOfOtherMemoryAreRefused) {
   EXPECT_TRUE(refused(memory, 1));
   Pause("weights");
   EXPECT_TRUE(absl::IsFailedPrecondition(pool_->BeginRegistration(memory + kMiB, 1)));
+}
+
+// The system reads the byte for a pipe, and refuses where the address has no memory.
+bool MayBeRead(const void* address) {
+  std::array<int, 2> ends = {};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  const bool is_read = write(ends[1], address, 1) == 1;
+  EXPECT_TRUE(is_read || errno == EFAULT);
+  for (const int end : ends) close(end);
+  return is_read;
+}
+
+// Work that touches sleeping memory finds the old bytes, and faults where another has the memory.
+TEST_F(RegionsTest, SleepingMemoryNeverReachesThatOfOthers) {
+  Make();
+  auto* const memory = static_cast<std::byte*>(Take(*weights_, kMiB));
+  Fill(memory, kMiB, 5);
+  Pause("weights");
+  ExpectFilled(memory, kMiB, 5);
+  EXPECT_TRUE(MayBeRead(memory));
+  void* const taken = Take(*pool_, 16 * kMiB);
+  EXPECT_FALSE(MayBeRead(memory));
+  EXPECT_FALSE(MayBeRead(memory + kMiB - 1));
+  ASSERT_TRUE(pool_->Free(taken, stream_).ok());
+  Resume("weights");
+  ExpectFilled(memory, kMiB, 5);
+  ASSERT_TRUE(pool_->Free(memory, stream_).ok());
 }
 
 TEST_F(RegionsTest, AnAddressIsDescribed) {

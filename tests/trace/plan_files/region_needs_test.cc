@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,11 @@ namespace tidepool {
 namespace {
 
 using Kind = TraceEvent::Kind;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr auto kResident = Hint::kResident;
 
@@ -73,6 +78,43 @@ TEST(RegionNeeds, RefusesWhatHasNone) {
   EXPECT_THAT(std::string(FindRegionNeeds(Trace(), {}).status().message()),
               HasSubstr("has no regions, expected"));
   EXPECT_FALSE(FindRegionNeeds(Turns(), {.alignment = 3}).ok());
+}
+
+// Phases are those of FindPhaseNeeds: a mark inside a span begins none, and what comes after a span
+// is outside.
+TEST(RegionNeeds, TellsWhatEachPhaseNeeds) {
+  TraceBuilder builder(TraceFormat::kNative);
+  EXPECT_TRUE(builder.SetRegion("weights").ok());
+  EXPECT_TRUE(builder.Allocate("w", 100, kResident, "", 0).ok());
+  for (int i = 0; i < 2; ++i) {
+    builder.Mark("generate", 0);
+    builder.Mark("batch", 0);
+    EXPECT_TRUE(builder.SetRegion("cache").ok());
+    EXPECT_TRUE(builder.Allocate("k", 80, kResident, "", 0).ok());
+    EXPECT_TRUE(builder.Free("k", "", 0));
+    EXPECT_TRUE(builder.Pause("weights", SleepMode::kHost, "", 0).ok());
+    builder.MarkEnd("generate", 0);
+    builder.Mark("train", 0);
+    EXPECT_TRUE(builder.SetRegion("optimizer").ok());
+    EXPECT_TRUE(builder.Allocate("o", 120, kResident, "", 0).ok());
+    EXPECT_TRUE(builder.Free("o", "", 0));
+    builder.MarkEnd("train", 0);
+    EXPECT_TRUE(builder.Resume("weights", "", 0).ok());
+  }
+  const Trace trace = builder.Build();
+  const RegionNeeds needs = NeedsOfRegions(trace);
+  EXPECT_EQ(needs.needed_bytes, 180);
+  const auto phase = [](std::string_view name, std::int64_t times, std::int64_t bytes) {
+    return AllOf(Field(&RegionPhase::name, name), Field(&RegionPhase::times, times),
+                 Field(&RegionPhase::needed_bytes, bytes));
+  };
+  EXPECT_THAT(needs.phases,
+              ElementsAre(phase("", 1, 100), phase("generate", 2, 180), phase("train", 2, 120)));
+  EXPECT_THAT(NeedsOfRegions(Turns()).phases, IsEmpty());
+  const auto error = FindRegionNeeds(trace, {.without = {"train"}});
+  EXPECT_THAT(std::string(error.status().message()),
+              HasSubstr("no region \"train\", expected one of weights, cache, optimizer; of a "
+                        "trace with regions, regions are left out and not phases"));
 }
 
 // Each region has less than 2^60 bytes, and all together more than 2^63.

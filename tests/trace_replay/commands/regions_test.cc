@@ -124,6 +124,24 @@ TEST_F(RegionCommands, PlanReadsTheRecordedRegions) {
               HasSubstr("no region \"x\", expected one of weights, kv\\\"cache"));
 }
 
+TEST_F(RegionCommands, PlanTellsWhatEachPhaseOfRegionsNeeds) {
+  TraceBuilder builder(TraceFormat::kNative);
+  builder.Mark("load", 0);
+  Allocate(builder, "weights", "w", 4 * kMiB, 0);
+  builder.Mark("generate", 1);
+  Allocate(builder, "cache", "k", 2 * kMiB, 1);
+  const std::string path = folder_ / "phases.tide";
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
+  EXPECT_EQ(Json({"plan", path, "--regions"})["phases"],
+            json::array({{{"name", "load"}, {"times", 1}, {"needed_bytes", 4 * kMiB}},
+                         {{"name", "generate"}, {"times", 1}, {"needed_bytes", 6 * kMiB}}}));
+  EXPECT_THAT(Text({"plan", path, "--regions"}),
+              ContainsRegex("phase, in the recorded order +times +needs\n"
+                            "  load +1 +4.0 MiB\n"
+                            "  generate +1 +6.0 MiB"));
+  EXPECT_EQ(Json({"plan", Turns(), "--regions"})["phases"], json::array());
+}
+
 TEST_F(RegionCommands, ConvertSaysThatRegionsAreLost) {
   const std::string trace = Turns();
   for (const std::string format :

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,20 @@ void FindInDriver(const char* name, Result (*&function)(Arguments...)) {
             cudaSuccess);
   ASSERT_EQ(result, cudaDriverEntryPointSuccess);
   function = reinterpret_cast<Result (*)(Arguments...)>(entry);
+}
+
+TEST_F(DeviceTest, NoContextHasTheHandleOfAnEarlierOne) {
+  CUresult (*retain)(CUcontext*, CUdevice) = nullptr;
+  FindInDriver("cuDevicePrimaryCtxRetain", retain);
+  std::set<CUcontext> seen;
+  for (int round = 0; round < 20; ++round) {
+    Configure(2);
+    for (const int ordinal : {0, 1}) {
+      CUcontext context = nullptr;
+      ASSERT_EQ(retain(&context, ordinal), CUDA_SUCCESS);
+      EXPECT_TRUE(seen.insert(context).second) << round;
+    }
+  }
 }
 
 TEST_F(DeviceTest, TheFirstCallThatNeedsAContextMakesIt) {
