@@ -209,6 +209,7 @@ def check_programs():
              "autocast": (*PROGRAMS["gpt"], {"dtype": torch.float32, "step": step_with_autocast}), "accumulated": (*PROGRAMS["gpt"], {"step": step_accumulated})}
     with torch._dynamo.config.patch(allow_rnn=True):
         for name, (make, data, options) in kinds.items():
+            no_more_workspaces()
             _, whole = train(make, data, 1 << 42, steps=2, **options)
             for share in (1.0, 0.8, 0.6, 0.5, 0.35, 0.25):
                 peaks, plan = train_or_follow_error(make, data, whole.outside_bytes + int(share * whole.graph_bytes), steps=3, time_limit=0.3, **options)
