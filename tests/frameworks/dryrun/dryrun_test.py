@@ -217,7 +217,7 @@ class DryRunTest(unittest.TestCase):
         self.assertRegex(lines[0], r"^train.py: 1 step in [0-9.]+ s, no GPU used \(torch .*, NVIDIA A100-SXM4-40GB assumed\)$")
         self.assertRegex(lines[1], r"^  peak live +[0-9.]+ MiB   .*train.py:")
         self.assertIn("planned by tidepool", lines[2])
-        self.assertRegex(lines[3], r"^  fits +yes, .* of 39.4 GiB to spare besides 256.0 MiB to 670.0 MiB of context$")
+        self.assertRegex(lines[3], r"^  fits +yes, .* of 39.4 GiB to spare besides 425.0 MiB to 697.3 MiB of context$")
 
     def test_out_of_memory_names_the_line(self):
         found = answer("--memory", "100MiB")
