@@ -122,7 +122,7 @@ struct Regions {
 void AwaitFirst(const Regions& regions) {
   while (absl::IsFailedPrecondition(
       regions.pool.AwaitContents(regions.memory, 1, regions.reader))) {  // before the resume
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    std::this_thread::yield();
   }
   Check(regions.device.SynchronizeStream(regions.reader));
 }

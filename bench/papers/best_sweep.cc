@@ -24,6 +24,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "bench/support/line_plots.h"
+#include "bench/support/schedule_request.h"
 #include "lib/base/arithmetic.h"
 #include "nlohmann/json.hpp"
 #include "policies/training/transfers/graph_problem.h"
@@ -167,11 +168,8 @@ std::vector<Case> MakeCases(const Choices& choices) {
 }
 
 ScheduleRequest RequestFor(std::int64_t memory_bytes, bool full_duplex) {
-  ScheduleRequest request;
-  request.machine.devices.front().memory_bytes = memory_bytes;
-  MachineLink& link = request.machine.links.front();
-  link.out_bytes_per_second = link.in_bytes_per_second = kLinkRate;
-  link.full_duplex = full_duplex;
+  ScheduleRequest request = bench::RequestFor(memory_bytes, kLinkRate);
+  request.machine.links.front().full_duplex = full_duplex;
   return request;
 }
 

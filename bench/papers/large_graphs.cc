@@ -16,6 +16,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/support/schedule_request.h"
 #include "tidepool/training/offload_policy.h"
 
 namespace tidepool::bench {
@@ -108,22 +109,14 @@ class Network {
   std::vector<std::pair<std::size_t, std::size_t>> updates_;  // weights, and their gradients
 };
 
-ScheduleRequest RequestFor(std::int64_t memory_bytes) {
-  ScheduleRequest request;
-  request.machine.devices.front().memory_bytes = memory_bytes;
-  MachineLink& link = request.machine.links.front();
-  link.out_bytes_per_second = link.in_bytes_per_second = kLinkRate;
-  return request;
-}
-
 std::int64_t PeakOf(const TaskGraph& graph) {
-  const ScheduleRequest request = RequestFor(std::int64_t{1} << 50);
+  const ScheduleRequest request = RequestFor(std::int64_t{1} << 50, kLinkRate);
   return Simulate(MakeSchedule("none", graph, request).value())->peak_device_bytes;
 }
 
 void Ask(const TaskGraph& graph, std::int64_t percent, std::int64_t peak, double limit) {
   using Clock = std::chrono::steady_clock;
-  ScheduleRequest request = RequestFor(peak / 100 * percent);
+  ScheduleRequest request = RequestFor(peak / 100 * percent, kLinkRate);
   request.options = BestOptions{.time_limit_seconds = limit, .recomputes = true};
   const Clock::time_point begin = Clock::now();
   const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);

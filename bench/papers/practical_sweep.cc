@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "bench/support/schedule_request.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
@@ -65,18 +66,10 @@ Answer Ask(const std::string& policy, const TaskGraph& graph, const ScheduleRequ
   return answer;
 }
 
-ScheduleRequest RequestFor(std::int64_t memory_bytes) {
-  ScheduleRequest request;
-  request.machine.devices.front().memory_bytes = memory_bytes;
-  MachineLink& link = request.machine.links.front();
-  link.out_bytes_per_second = link.in_bytes_per_second = kLinkRate;
-  return request;
-}
-
 Answer AskBest(const Choices& choices, const TaskGraph& graph, std::int64_t memory_bytes,
                ScheduleMemory memory) {
   constexpr double kMostSeconds = 1000;
-  ScheduleRequest request = RequestFor(memory_bytes);
+  ScheduleRequest request = RequestFor(memory_bytes, kLinkRate);
   request.memory = memory;
   BestOptions options = {.time_limit_seconds = choices.seconds};
   if (!choices.by_clock) {
@@ -92,7 +85,8 @@ double FastestOther(const TaskGraph& graph, std::int64_t memory_bytes) {
   double fastest = kNever;
   for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
     if (policy.name == "best") continue;
-    fastest = std::min(fastest, Ask(policy.name, graph, RequestFor(memory_bytes)).slowdown);
+    fastest =
+        std::min(fastest, Ask(policy.name, graph, RequestFor(memory_bytes, kLinkRate)).slowdown);
   }
   return fastest;
 }
@@ -146,7 +140,7 @@ class Sweep {
     const TaskGraph graph =
         MakeModel(network.name, {.batch = network.batch, .gpu = network.gpu}).value();
     const std::int64_t peak =
-        Simulate(MakeSchedule("none", graph, RequestFor(std::int64_t{1} << 50)).value())
+        Simulate(MakeSchedule("none", graph, RequestFor(std::int64_t{1} << 50, kLinkRate)).value())
             ->peak_device_bytes;
     const std::int64_t largest_task = TotalsOf(graph).largest_task;
     Row before;
