@@ -176,7 +176,7 @@ std::string FailuresText(const Trace& trace) {
       [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::kFailure; });
   if (first == trace.events.end()) return text;
   absl::StrAppend(&text, " (", trace.failures.size() > 1 ? "the first: " : "",
-                  SizeText(trace.failures[first->index].bytes), " refused at event ",
+                  SizeText(trace.failures[(*first).index].bytes), " refused at event ",
                   CountText(first - trace.events.begin()), ")");
   return text;
 }

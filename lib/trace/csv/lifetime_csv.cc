@@ -19,9 +19,9 @@ namespace tidepool::csv {
 namespace {
 
 // Returns the events of `rows` in the order of time.
-std::vector<TraceEvent> ToEvents(const LifetimeRows& rows) {
+TraceEvents ToEvents(const LifetimeRows& rows) {
   using Kind = TraceEvent::Kind;
-  std::vector<TraceEvent> events;
+  TraceEvents events;
   events.reserve(2 * rows.lower.size());
   const auto add = [&](std::int64_t time, std::uint32_t row, Kind kind) {
     events.push_back({.time = time, .index = row, .kind = kind});

@@ -55,7 +55,7 @@ absl::StatusOr<Trace> AtOffsets(const Trace& trace, const std::vector<std::int64
     reserve.index = 0;
     const auto first = std::find_if(trace.events.begin(), trace.events.end(),
                                     [](const TraceEvent& event) { return event.TouchesMemory(); });
-    reserve.stream = first->stream;
+    reserve.stream = (*first).stream;
     placed.events.push_back(reserve);
   }
   for (const TraceEvent& event : trace.events) {

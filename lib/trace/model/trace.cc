@@ -18,6 +18,14 @@
 
 namespace tidepool {
 
+void TraceEvents::reserve(std::size_t capacity) {
+  indices_.reserve(capacity);
+  kinds_.reserve(capacity);
+  times_.reserve(capacity);
+  streams_.reserve(capacity);
+  threads_.reserve(capacity);
+}
+
 void StringTable::Add(std::string_view text) {
   text_.append(text);
   ends_.push_back(static_cast<std::uint32_t>(text_.size()));

@@ -61,7 +61,7 @@ class SnapshotWriter {
 
  private:
   struct Annotation {
-    const TraceEvent* mark;
+    TraceEvent mark;
     std::int64_t before_event;
   };
 
@@ -256,7 +256,7 @@ class SnapshotWriter {
           }
           [[fallthrough]];
         case Kind::kMarkEnd:
-          annotations_.push_back({&event, written_events_});
+          annotations_.push_back({event, written_events_});
           break;
         case Kind::kWait:
         case Kind::kPause:
@@ -343,10 +343,10 @@ class SnapshotWriter {
     for (const auto& [mark, before_event] : annotations_) {
       out_.NextElement(list);
       out_.BeginDict();
-      Entry("stage", mark->kind == Kind::kMark ? "START" : "END");
-      Entry("name", trace_.mark_names[mark->index]);
+      Entry("stage", mark.kind == Kind::kMark ? "START" : "END");
+      Entry("name", trace_.mark_names[mark.index]);
       Entry("device", device_);
-      Entry("time_us", Microseconds(mark->time));
+      Entry("time_us", Microseconds(mark.time));
       // A key of tidepool, not PyTorch: times alone do not order an annotation among events of
       // equal time.
       Entry("before_event", before_event);

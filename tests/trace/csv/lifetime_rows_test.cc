@@ -130,14 +130,16 @@ TEST_F(LifetimeRows, AreInTheOrderOfTimeAfterTheNativeFormat) {
 // all other events.
 TEST_F(LifetimeRows, OfWhatIsNeverFreedEndAfterAllOthers) {
   Trace trace = *ParseTrace("id,lower,upper,size\na,100,105,2\nb,102,109,1\n", "test");
-  while (trace.events.size() > 2) trace.events.pop_back();
+  trace.events = {trace.events[0], trace.events[1]};
   EXPECT_EQ(Written(trace), "id,lower,upper,size\na,100,103,2\nb,102,103,1\n");
 }
 
 TEST_F(LifetimeRows, AreNotWrittenWhenTheyCouldNotBeReadAgain) {
   Trace trace = *ParseTrace("id,lower,upper,size\na,100,105,2\n", "test");
   for (const std::int64_t upper : {std::int64_t{100}, std::int64_t{99}, INT64_MIN}) {
-    trace.events[1].time = upper;
+    TraceEvent free = trace.events[1];
+    free.time = upper;
+    trace.events = {trace.events[0], free};
     const absl::Status status =
         WriteTrace(trace, TraceFormat::kLifetimeCsv, folder_ / "written.csv");
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <random>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/model/address_text.h"
@@ -615,8 +616,10 @@ TEST(PyTorchSnapshot, WhatIsWrittenReadsBackTheSame) {
     Trace trace = RandomTrace(seed).Make(static_cast<int>(seed * 3));
     trace.default_alignment = 512;
     trace.earlier_allocations = 0;
-    for (TraceEvent& event : trace.events)  // times that a snapshot can hold
-      event.time = std::max(event.time, INT64_MIN / 1000 * 1000);
+    for (TraceEvent event : std::exchange(trace.events, {})) {
+      event.time = std::max(event.time, INT64_MIN / 1000 * 1000);  // that a snapshot can hold
+      trace.events.push_back(event);
+    }
     const Trace placed = Laid(trace);
     ASSERT_TRUE(HasAddresses(placed)) << seed;
     const Trace again =
