@@ -48,32 +48,52 @@ absl::StatusOr<void*> SlabPool::AllocateFromFree(std::int64_t bytes, Stream stre
   };
   if (void* const address = allocate()) return address;
   EndSlabsOfDestroyedStreams();
-  if (slab.IsUseless()) {
-    slab.Rest();
-    slab.End(*pool_);
-  } else if (slab.MayBegin()) {
-    BeginSlab(stream);
+  if (ChangeSlab(stream)) {
     if (void* const address = allocate()) return address;
   }
   return pool_->AllocateFromFree(bytes, stream, hint);
 }
 
-void SlabPool::BeginSlab(Stream stream) {
+bool SlabPool::ChangeSlab(Stream stream) {
   StreamSlab& slab = SlabOf(stream);
+  if (slab.IsTooSmall(stream) && EnlargeSlab(slab, stream)) return true;
+  if (slab.IsUseless()) {
+    slab.Rest();
+    slab.End(*pool_);
+    return false;
+  }
+  if (!slab.MayBegin()) return false;
+  if (BeginSlab(slab, stream, BytesOfSlab())) return true;
+  slab.Rest();
+  return false;
+}
+
+// A larger slab leaves three quarters of the free memory to other streams and larger requests.
+bool SlabPool::EnlargeSlab(StreamSlab& slab, Stream stream) {
+  const std::int64_t bytes = slab.bytes();
+  if (2 * bytes > pool_->Stats().free_bytes / 4) {
+    slab.KeepSize();
+    return false;
+  }
+  slab.End(*pool_);
+  return BeginSlab(slab, stream, 2 * bytes) || BeginSlab(slab, stream, bytes);
+}
+
+bool SlabPool::BeginSlab(StreamSlab& slab, Stream stream, std::int64_t bytes) {
   const locks::MutexLock lock(&beginning_);
-  if (!slab.MayBegin()) return;
-  const std::int64_t bytes = BytesOfSlab();
+  if (!slab.MayBegin()) return true;
   // The frees inside a slab are not recorded, and a stream that may end cannot be recorded later.
-  if (bytes / StreamSlab::kPart < options_.alignment || device_.MayEnd(stream)) return slab.Rest();
+  if (bytes / StreamSlab::kPart < options_.alignment || device_.MayEnd(stream)) return false;
   const auto memory = pool_->AllocateFromFree(bytes, stream, Hint::kResident);
-  if (!memory.ok() || *memory == nullptr) return slab.Rest();
+  if (!memory.ok() || *memory == nullptr) return false;
   ++begun_;
   auto policy = MakePlacementPolicy(options_.placement).value();
   const StreamSlab::Service service = {stream, epoch_.load(), static_cast<std::byte*>(*memory),
                                        bytes};
-  if (slab.Begin(service, RangeOf(slab), options_.alignment, std::move(policy))) return;
+  if (slab.Begin(service, RangeOf(slab), options_.alignment, std::move(policy))) return true;
   ++unused_;
   pool_->FreeCached({*memory}, stream);
+  return true;
 }
 
 SlabRange& SlabPool::RangeOf(StreamSlab& slab) {

@@ -89,7 +89,11 @@ class SlabPool final : public PoolLayer<PoolImpl> {
   StreamSlab& SlabOf(Stream stream) const { return slabs_[stream.id % kSlabs]; }
   // Hands an allocation over to the pool if it is in a slab.
   void HandOver(const void* address);
-  void BeginSlab(Stream stream);
+  // Begins, enlarges or ends the slab of a stream after a request that it could not serve. Returns
+  // whether it may serve the request now.
+  bool ChangeSlab(Stream stream);
+  bool EnlargeSlab(StreamSlab& slab, Stream stream);
+  bool BeginSlab(StreamSlab& slab, Stream stream, std::int64_t bytes);
   std::int64_t BytesOfSlab() const;
   // Returns the place of a slab's range, which it keeps.
   SlabRange& RangeOf(StreamSlab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(beginning_);

@@ -48,10 +48,13 @@ void* StreamSlab::Allocate(Stream stream, std::uint64_t epoch, std::int64_t byte
 }
 
 void StreamSlab::CountMiss() {
+  if (live_ < kMostLive) ++refusals_;
   if (++misses_ < kTrial) return;
   if (hits_ < misses_) is_useless_.store(true, std::memory_order_relaxed);
-  misses_ = 0;
-  hits_ = 0;
+  if (hits_ + misses_ < kRequestsARefusal * refusals_) {
+    is_too_small_.store(true, std::memory_order_relaxed);
+  }
+  misses_ = hits_ = refusals_ = 0;
 }
 
 bool StreamSlab::Free(Stream stream, std::uint64_t epoch, void* address) {
@@ -128,11 +131,12 @@ void StreamSlab::EndLocked(PoolImpl& pool) {
   serving_.store(0, std::memory_order_relaxed);
   range_->bytes.store(0, std::memory_order_relaxed);
   is_useless_.store(false, std::memory_order_relaxed);
+  KeepSize();
   pool.FreeCached(rest, std::exchange(service_, {}).stream);
   arena_.reset();
   parts_.clear();
   handed_over_.clear();
-  live_ = hits_ = misses_ = 0;
+  live_ = hits_ = misses_ = refusals_ = 0;
 }
 
 void StreamSlab::Pause(PoolImpl& pool) {
@@ -144,6 +148,11 @@ void StreamSlab::Pause(PoolImpl& pool) {
 void StreamSlab::Resume() {
   const BackoffLock lock(mutex_);
   --pauses_;
+}
+
+std::int64_t StreamSlab::bytes() const {
+  const BackoffLock lock(mutex_);
+  return service_.bytes;
 }
 
 StreamSlab::Counts StreamSlab::counts() const {

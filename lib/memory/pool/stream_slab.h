@@ -71,6 +71,13 @@ class alignas(64) StreamSlab {
   bool IsServing() const { return serving_.load(std::memory_order_relaxed) != 0; }
   // Whether the slab is of no use, because its stream seldom asks for memory that it can give.
   bool IsUseless() const { return is_useless_.load(std::memory_order_relaxed); }
+  // Whether the slab serves the stream, and had no room for many of its requests.
+  bool IsTooSmall(Stream stream) const {
+    return is_too_small_.load(std::memory_order_relaxed) && MayServe(stream);
+  }
+  // Makes IsTooSmall return false for some thousand requests.
+  void KeepSize() { is_too_small_.store(false, std::memory_order_relaxed); }
+  std::int64_t bytes() const;  // of the present service, or 0
 
   // Returns null when there is no room, or when the slab serves another stream or epoch. `bytes` is
   // rounded as the pool rounds it.
@@ -107,6 +114,8 @@ class alignas(64) StreamSlab {
   // it served. With fewer of these it ends, and rests for kRest requests.
   static constexpr std::int64_t kTrial = 1024;
   static constexpr std::int64_t kRest = 64 * kTrial;
+  // A slab is too small if it has no room for one of this number of requests.
+  static constexpr std::int64_t kRequestsARefusal = 64;
   // An empty slab with this number of block names that are not in use gives their memory back.
   static constexpr std::int64_t kSparesToShrink = 256;
 
@@ -132,6 +141,7 @@ class alignas(64) StreamSlab {
   std::atomic<std::uint64_t> serving_ = 0;  // the id of the stream in service_
   std::atomic<std::int64_t> rest_ = 0;      // requests until the rest ends
   std::atomic<bool> is_useless_ = false;
+  std::atomic<bool> is_too_small_ = false;
 
   mutable BackoffMutex mutex_;
   Service service_ ABSL_GUARDED_BY(mutex_);             // without a stream when none is served
@@ -145,8 +155,10 @@ class alignas(64) StreamSlab {
   absl::btree_map<std::int64_t, std::int64_t> parts_ ABSL_GUARDED_BY(mutex_);
   std::int64_t live_ ABSL_GUARDED_BY(mutex_) = 0;  // with those that were handed over
   Counts counts_ ABSL_GUARDED_BY(mutex_);
-  std::int64_t misses_ ABSL_GUARDED_BY(mutex_) = 0;  // in this trial
-  std::int64_t hits_ ABSL_GUARDED_BY(mutex_) = 0;    // in this trial
+  // In this trial. A refusal is a miss that a larger slab might serve.
+  std::int64_t misses_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t hits_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tidepool::pool

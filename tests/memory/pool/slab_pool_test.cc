@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slabs of streams: which requests they serve, how their blocks become the pool's, and that the
 // pool's callers cannot tell that they exist.
+#include "lib/memory/pool/slab_pool.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "lib/memory/pool/pool_impl.h"
+#include "lib/memory/pool/pool_options.h"
 #include "tests/memory/pool/pool_fixture.h"
 #include "tests/support/rounds.h"
 
@@ -262,10 +268,106 @@ TEST_P(SlabPoolTest, GivesAFullSlabUp) {
   Free(Take(kSlabPoolBytes, second_), second_);
 }
 
+// Slabs without caches, which would serve most of these requests.
+class SlabSizeTest : public SlabPoolTest {
+ protected:
+  SlabSizeTest() {
+    PoolOptions options = *pool::ResolveOptions(*device_, {.initial_bytes = kSlabPoolBytes,
+                                                           .max_bytes = kSlabPoolBytes,
+                                                           .memory = GetParam().memory});
+    auto books =
+        std::make_unique<pool::PoolImpl>(*device_, options, pool::MakePolicy(options).value());
+    EXPECT_TRUE(books->Start().ok());
+    books_ = books.get();
+    pool_ = std::make_unique<pool::SlabPool>(*device_, options, std::move(books));
+    for (const std::int64_t bytes : {kMiB, kMost}) {
+      for (const Stream stream : {first_, second_}) Free(Take(bytes, stream), stream);
+    }
+  }
+
+  // Whether the slab of a stream serves a request of this size.
+  bool IsServed(std::int64_t bytes, Stream stream) {
+    const std::int64_t before = books_->Stats().allocations;
+    Free(Take(bytes, stream), stream);
+    return books_->Stats().allocations == before;
+  }
+  // Replaces 100 live blocks of the largest size for a slab many times. A slab holds 64 of them.
+  std::vector<void*> Churn(Stream stream) {
+    std::vector<void*> live;
+    for (int i = 0; i < 100; ++i) live.push_back(Take(kMost, stream));
+    for (std::size_t i = 0; i < 20'000; ++i) {
+      void*& block = live[i * 7 % live.size()];
+      Free(block, stream);
+      block = Take(kMost, stream);
+    }
+    return live;
+  }
+
+  pool::PoolImpl* books_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SlabSizeTest, ::testing::Values(kVirtualPool, kSegmentPool),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(SlabSizeTest, GrowsWithTheMemoryOfItsStream) {
+  EXPECT_TRUE(IsServed(kMost, first_));
+  EXPECT_FALSE(IsServed(kMost + 1, first_));
+  const std::vector<void*> live = Churn(first_);
+  EXPECT_TRUE(IsServed(2 * kMost, first_));
+  EXPECT_FALSE(IsServed(kMost + 1, second_));
+  ExpectInvariants();
+  for (void* p : live) Free(p, first_);
+  EXPECT_EQ(pool_->Stats().live_bytes, 0);
+  EXPECT_EQ(pool_->Stats().free_bytes, kSlabPoolBytes);
+}
+
+TEST_P(SlabSizeTest, IsSmallAgainAfterMemoryWasShort) {
+  for (void* p : Churn(first_)) Free(p, first_);
+  Free(Take(kSlabPoolBytes, second_), second_);
+  Free(Take(kMost, first_), first_);
+  EXPECT_TRUE(IsServed(kMost, first_));
+  EXPECT_FALSE(IsServed(kMost + 1, first_));
+}
+
+TEST_P(SlabSizeTest, LeavesThreeQuartersOfTheFreeMemoryToOthers) {
+  void* const rest = Take(kSlabPoolBytes - 9 * kMiB, second_);
+  const std::vector<void*> live = Churn(first_);
+  EXPECT_FALSE(IsServed(kMost + 1, first_));
+  Free(rest, second_);
+  for (void* p : live) Free(p, first_);
+  for (void* p : Churn(first_)) Free(p, first_);
+  EXPECT_TRUE(IsServed(kMost + 1, first_));
+}
+
+// A slab that can hold no more blocks would hold no more of them in more bytes.
+TEST_P(SlabSizeTest, StaysSmallForSmallBlocks) {
+  std::vector<void*> live;
+  for (int i = 0; i < 4000; ++i) live.push_back(Take(512, first_));
+  for (void* p : live) Free(p, first_);
+  EXPECT_TRUE(IsServed(kMost, first_));
+  EXPECT_FALSE(IsServed(kMost + 1, first_));
+}
+
+// How random calls are drawn. Snapshots and trims end all slabs.
+struct Calls {
+  int streams = 4;
+  int largest = 8192;  // of most requests; those of a quarter are at most 1 MiB
+  bool ends_slabs = true;
+};
+
+class SlabPoolRandomTest : public SlabPoolTest {
+ protected:
+  void Play(const Calls& calls);
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SlabPoolRandomTest, ::testing::Values(kVirtualPool, kSegmentPool),
+                         [](const auto& test) { return test.param.name; });
+
 // Any calls in any order: live blocks never overlap, and the figures are those of a map.
-TEST_P(SlabPoolTest, IsAMapOfLiveBlocks) {
+void SlabPoolRandomTest::Play(const Calls& calls) {
   std::mt19937_64 random(1);
-  const std::vector<Stream> streams = {first_, second_, NewStream(), NewStream()};
+  std::vector<Stream> streams = {first_, second_};
+  while (streams.size() < static_cast<std::size_t>(calls.streams)) streams.push_back(NewStream());
   struct Live {
     std::int64_t bytes = 0;
     Stream stream;
@@ -274,7 +376,8 @@ TEST_P(SlabPoolTest, IsAMapOfLiveBlocks) {
   std::int64_t live_bytes = 0;
   const auto any = [&] { return streams[random() % streams.size()]; };
   const auto add = [&](Stream stream) {
-    const auto bytes = static_cast<std::int64_t>(1 + random() % (random() % 4 == 0 ? kMiB : 8192));
+    const auto bytes = static_cast<std::int64_t>(
+        1 + random() % static_cast<std::uint64_t>(random() % 4 == 0 ? kMiB : calls.largest));
     const auto made = pool_->Allocate(static_cast<std::size_t>(bytes), stream);
     if (!made.ok()) return;
     const std::int64_t rounded = pool_->Stats().live_bytes - live_bytes;
@@ -301,6 +404,8 @@ TEST_P(SlabPoolTest, IsAMapOfLiveBlocks) {
       live.erase(at);
     } else if (choice < 98) {
       ASSERT_TRUE(pool_->RecordUse(at->first, any()).ok());
+    } else if (!calls.ends_slabs) {
+      continue;
     } else if (step % 16 == 0) {
       ASSERT_EQ(pool_->Snapshot().empty(), false);
     } else if (step % 8 == 0) {
@@ -313,6 +418,12 @@ TEST_P(SlabPoolTest, IsAMapOfLiveBlocks) {
   }
   for (const auto& [address, block] : live) Free(address, block.stream);
   ExpectInvariants();
+}
+
+TEST_P(SlabPoolRandomTest, IsAMapOfLiveBlocks) { Play({}); }
+
+TEST_P(SlabPoolRandomTest, IsAMapWhileSlabsGrow) {
+  Play({.streams = 2, .largest = 2 * kMost, .ends_slabs = false});
 }
 
 // Threads on streams of their own allocate and free, some blocks on the stream of another thread.
