@@ -3,9 +3,8 @@
 // of one plain copy each way; the contents that come first; a discard, and the time in which
 // another region takes its memory; pauses and resumes with compressed contents, none of them zero,
 // and with a file, against the slower of the store alone and the plain copy, and the contents that
-// come first, to another thread; a pair of allocation
-// and free in a pool without regions, beside regions, and in a region. The best of the rounds; each
-// round times a plain copy too.
+// come first, to another thread. The best of the rounds; each round times a plain copy too. And the
+// medians of a pair of allocation and free in a pool without regions, beside a region, and in it.
 //
 //   regions_bench [GIB [ROUNDS [FOLDER]]]
 //       default: 1 GiB, 5 rounds, files in /tmp. Needs the memory twice, that of the device and of
@@ -23,6 +22,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "bench/support/number_argument.h"
 #include "tidepool/copies/contents_stores.h"
@@ -60,35 +60,50 @@ Value Checked(absl::StatusOr<Value> value) {
   return *std::move(value);
 }
 
-constexpr int kPairs = 1 << 18;
 // The host side of plain copies of more bytes is used again.
 constexpr std::int64_t kMostHostBytes = std::int64_t{2} << 30;
 
-// Times pairs of allocation and free of 1 MiB.
-void TimePairs(Best& best, Pool& pool, Stream stream) {
-  best.Time([&] {
-    for (int i = 0; i < kPairs; ++i) {
-      Check(pool.Free(Checked(pool.Allocate(std::size_t{1} << 20, stream)), stream));
-    }
-  });
-}
+// The nanoseconds of pairs of allocation and free of 1 MiB, of all rounds.
+class Pairs {
+ public:
+  void Time(Pool& pool, Stream stream) {
+    constexpr int kPairs = 1 << 12;
+    Best best;
+    best.Time([&] {
+      for (int i = 0; i < kPairs; ++i) {
+        Check(pool.Free(Checked(pool.Allocate(std::size_t{1} << 20, stream)), stream));
+      }
+    });
+    nanoseconds_.push_back(best.seconds() / kPairs * 1e9);
+  }
+  double Median() {
+    const auto middle = nanoseconds_.begin() + static_cast<std::ptrdiff_t>(nanoseconds_.size() / 2);
+    std::nth_element(nanoseconds_.begin(), middle, nanoseconds_.end());
+    return *middle;
+  }
 
-// Prints the nanoseconds of a pair.
+ private:
+  std::vector<double> nanoseconds_;
+};
+
+// Prints the nanoseconds of a pair. The three take turns. Pools lie at different places in the
+// caches, so new ones are made often.
 int RunPairs(std::int64_t rounds) {
   const auto device = Checked(HostDevice::Create({.memory_bytes = std::int64_t{64} << 20}));
-  const auto plain = Checked(Pool::Create(device.get(), {.max_bytes = std::int64_t{16} << 20}));
-  const auto tagged = Checked(Pool::Create(device.get(), {.max_bytes = std::int64_t{16} << 20}));
-  Pool* const region = Checked(tagged->Region("weights"));
   const Stream stream = Checked(device->CreateStream());
-  Best without, beside, inside;
-  for (std::int64_t i = 0; i < 4 * rounds; ++i) {
-    TimePairs(without, *plain, stream);
-    TimePairs(beside, *tagged, stream);
-    TimePairs(inside, *region, stream);
+  Pairs without, beside, inside;
+  for (std::int64_t i = 0; i < 100 * rounds; ++i) {
+    const auto plain = Checked(Pool::Create(device.get(), {.max_bytes = std::int64_t{16} << 20}));
+    const auto tagged = Checked(Pool::Create(device.get(), {.max_bytes = std::int64_t{16} << 20}));
+    Pool* const region = Checked(tagged->Region("weights"));
+    for (int turn = 0; turn < 4; ++turn) {
+      without.Time(*plain, stream);
+      beside.Time(*tagged, stream);
+      inside.Time(*region, stream);
+    }
   }
-  const auto nanoseconds = [](const Best& best) { return best.seconds() / kPairs * 1e9; };
   std::printf("a pair: %.1f ns without regions, %.1f ns beside a region, %.1f ns in a region\n",
-              nanoseconds(without), nanoseconds(beside), nanoseconds(inside));
+              without.Median(), beside.Median(), inside.Median());
   return 0;
 }
 

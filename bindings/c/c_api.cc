@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,7 +34,7 @@ using tidepool::c_api::FailWithoutMemory;
 
 namespace {
 
-absl::Status IsNull(const char* argument) {
+absl::Status IsNull(const std::string& argument) {
   return absl::InvalidArgumentError(absl::StrCat(argument, " is NULL"));
 }
 
@@ -124,8 +125,52 @@ absl::StatusOr<std::unique_ptr<tidepool::ContentsStore>> CompressedStore() {
 absl::Status UnknownMode(tidepool_pause_mode mode) {
   return absl::InvalidArgumentError(absl::StrCat("mode is ", static_cast<int>(mode),
                                                  ", expected TIDEPOOL_PAUSE_HOST (0), "
-                                                 "TIDEPOOL_PAUSE_DISCARD (1) or "
-                                                 "TIDEPOOL_PAUSE_COMPRESSED (2)"));
+                                                 "TIDEPOOL_PAUSE_DISCARD (1), "
+                                                 "TIDEPOOL_PAUSE_COMPRESSED (2) or "
+                                                 "TIDEPOOL_PAUSE_DISK (3)"));
+}
+
+absl::Status CheckTags(std::span<const char* const> tags) {
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    if (tags[i] == nullptr) return IsNull(absl::StrCat("tags[", i, "]"));
+  }
+  return absl::OkStatus();
+}
+
+// Returns the keeper of the contents of a region; null: page-locked memory, or none.
+absl::StatusOr<std::unique_ptr<tidepool::ContentsStore>> StoreOf(tidepool_pause_mode mode,
+                                                                 const char* folder) {
+  switch (mode) {
+    case TIDEPOOL_PAUSE_HOST:
+    case TIDEPOOL_PAUSE_DISCARD:
+      return nullptr;
+    case TIDEPOOL_PAUSE_COMPRESSED:
+      return CompressedStore();
+    case TIDEPOOL_PAUSE_DISK:
+      if (folder == nullptr) return IsNull("folder");
+      return tidepool::MakeFileStore(folder);
+  }
+  return UnknownMode(mode);
+}
+
+absl::Status PauseAll(CPool& c_pool, std::span<const char* const> tags,
+                      std::span<const tidepool_pause_mode> modes, const char* folder,
+                      tidepool_stream stream) {
+  if (absl::Status status = CheckTags(tags); !status.ok()) return status;
+  std::vector<tidepool::RegionPause> pauses;
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    auto store = StoreOf(modes[i], folder);
+    if (!store.ok()) return store.status();
+    const bool is_lost = modes[i] == TIDEPOOL_PAUSE_DISCARD;
+    pauses.push_back(
+        {tags[i], is_lost ? PauseMode::kDiscard : PauseMode::kHost, *std::move(store)});
+  }
+  return c_pool.PauseRegions(pauses, stream);
+}
+
+absl::Status ResumeAll(CPool& c_pool, std::span<const char* const> tags, tidepool_stream stream) {
+  if (absl::Status status = CheckTags(tags); !status.ok()) return status;
+  return c_pool.ResumeRegions(std::vector<std::string_view>(tags.begin(), tags.end()), stream);
 }
 
 absl::Status UnknownHint(tidepool_hint hint) {
@@ -277,29 +322,40 @@ tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* t
 tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag, tidepool_pause_mode mode,
                                tidepool_stream stream) {
   return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
-    switch (mode) {
-      case TIDEPOOL_PAUSE_HOST:
-        return c_pool.Pause(tag, PauseMode::kHost, stream);
-      case TIDEPOOL_PAUSE_DISCARD:
-        return c_pool.Pause(tag, PauseMode::kDiscard, stream);
-      case TIDEPOOL_PAUSE_COMPRESSED:
-        return c_pool.PauseInto(tag, CompressedStore(), stream);
-    }
-    return UnknownMode(mode);
+    return PauseAll(c_pool, {&tag, 1}, {&mode, 1}, nullptr, stream);
   });
 }
 
 tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const char* tag, const char* folder,
                                        tidepool_stream stream) {
   return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
-    if (folder == nullptr) return IsNull("folder");
-    return c_pool.PauseInto(tag, tidepool::MakeFileStore(folder), stream);
+    const tidepool_pause_mode mode = TIDEPOOL_PAUSE_DISK;
+    return PauseAll(c_pool, {&tag, 1}, {&mode, 1}, folder, stream);
   });
 }
 
 tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_stream stream) {
-  return OnPoolWith(__func__, pool, tag, "tag",
-                    [&](CPool& c_pool) { return c_pool.Resume(tag, stream); });
+  return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
+    return ResumeAll(c_pool, {&tag, 1}, stream);
+  });
+}
+
+tidepool_status tidepool_pause_regions(tidepool_pool* pool, const char* const* tags,
+                                       const tidepool_pause_mode* modes, size_t count,
+                                       const char* folder, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    if (tags == nullptr && count > 0) return IsNull("tags");
+    if (modes == nullptr && count > 0) return IsNull("modes");
+    return PauseAll(c_pool, {tags, count}, {modes, count}, folder, stream);
+  });
+}
+
+tidepool_status tidepool_resume_regions(tidepool_pool* pool, const char* const* tags, size_t count,
+                                        tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    if (tags == nullptr && count > 0) return IsNull("tags");
+    return ResumeAll(c_pool, {tags, count}, stream);
+  });
 }
 
 tidepool_status tidepool_discard_contents(tidepool_pool* pool, const char* tag) {

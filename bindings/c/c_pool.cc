@@ -147,21 +147,14 @@ absl::StatusOr<void*> CPool::AllocateIn(std::string_view tag, std::size_t bytes,
   return InTheNamesOfC(address.status());
 }
 
-absl::Status CPool::Pause(std::string_view tag, PauseMode mode, void* native) {
+absl::Status CPool::PauseRegions(std::span<RegionPause> pauses, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-  return stream.ok() ? pool_->PauseRegion(tag, mode, *stream) : stream.status();
+  return stream.ok() ? pool_->PauseRegions(pauses, *stream) : stream.status();
 }
 
-absl::Status CPool::PauseInto(std::string_view tag,
-                              absl::StatusOr<std::unique_ptr<ContentsStore>> store, void* native) {
-  if (!store.ok()) return store.status();
+absl::Status CPool::ResumeRegions(std::span<const std::string_view> tags, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-  return stream.ok() ? pool_->PauseRegionInto(tag, *std::move(store), *stream) : stream.status();
-}
-
-absl::Status CPool::Resume(std::string_view tag, void* native) {
-  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-  return stream.ok() ? InTheNamesOfC(pool_->ResumeRegion(tag, *stream)) : stream.status();
+  return stream.ok() ? InTheNamesOfC(pool_->ResumeRegions(tags, *stream)) : stream.status();
 }
 
 absl::Status CPool::DiscardContents(std::string_view tag) {

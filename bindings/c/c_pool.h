@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,11 +67,8 @@ class CPool {
   // Allocates in the region of a tag.
   absl::StatusOr<void*> AllocateIn(std::string_view tag, std::size_t bytes, void* native, Hint hint,
                                    int priority = 0);
-  absl::Status Pause(std::string_view tag, PauseMode mode, void* native);
-  // Keeps the contents in the store, if that was made.
-  absl::Status PauseInto(std::string_view tag, absl::StatusOr<std::unique_ptr<ContentsStore>> store,
-                         void* native);
-  absl::Status Resume(std::string_view tag, void* native);
+  absl::Status PauseRegions(std::span<RegionPause> pauses, void* native);
+  absl::Status ResumeRegions(std::span<const std::string_view> tags, void* native);
   absl::Status DiscardContents(std::string_view tag);
   absl::Status AwaitContents(const void* address, std::size_t bytes, void* native);
   absl::Status LimitRegion(std::string_view tag, std::size_t least_bytes, std::size_t most_bytes);

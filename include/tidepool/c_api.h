@@ -400,9 +400,10 @@ TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool
 
 /* How a region that sleeps keeps its contents. One that shall keep its memory is not paused. */
 typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
-  TIDEPOOL_PAUSE_HOST = 0,      /* page-locked host memory keeps them, and they come back */
-  TIDEPOOL_PAUSE_DISCARD = 1,   /* they are lost */
-  TIDEPOOL_PAUSE_COMPRESSED = 2 /* pageable host memory keeps them compressed */
+  TIDEPOOL_PAUSE_HOST = 0,       /* page-locked host memory keeps them, and they come back */
+  TIDEPOOL_PAUSE_DISCARD = 1,    /* they are lost */
+  TIDEPOOL_PAUSE_COMPRESSED = 2, /* pageable host memory keeps them compressed */
+  TIDEPOOL_PAUSE_DISK = 3        /* a file keeps them; of tidepool_pause_regions alone */
 } tidepool_pause_mode;
 
 /* Does the same as tidepool_allocate, in a region, which the first call with a tag makes.
@@ -443,6 +444,19 @@ TIDEPOOL_C_API tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const
    figures, when it does not fit. After an error the region sleeps on, and no contents are lost. */
 TIDEPOOL_C_API tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag,
                                                tidepool_stream stream);
+/* Pauses `count` regions likewise, all of them or, after an error, none: `tags` names them, and
+   `modes` says how each keeps its contents. Those of mode TIDEPOOL_PAUSE_DISK are in files of
+   `folder`, as with tidepool_pause_to_disk; without such a mode it may be NULL. The regions are
+   asked before the first changes. TIDEPOOL_INVALID_ARGUMENT for a tag that is named twice. 0 tags
+   change nothing. */
+TIDEPOOL_C_API tidepool_status tidepool_pause_regions(tidepool_pool* pool, const char* const* tags,
+                                                      const tidepool_pause_mode* modes,
+                                                      size_t count, const char* folder,
+                                                      tidepool_stream stream);
+/* Resumes `count` regions likewise, all of them or, after an error, none: their memory must fit
+   together before any is mapped. Contents are copied in the order of `tags`. */
+TIDEPOOL_C_API tidepool_status tidepool_resume_regions(tidepool_pool* pool, const char* const* tags,
+                                                       size_t count, tidepool_stream stream);
 /* Loses the contents that a sleeping region kept, as if it had been paused with
    TIDEPOOL_PAUSE_DISCARD: where they are not needed any more, or a file cannot be read.
    TIDEPOOL_NOT_FOUND for an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region does not

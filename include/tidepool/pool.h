@@ -27,6 +27,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -182,6 +183,14 @@ struct PoolStats {
 enum class PauseMode : std::uint8_t {
   kHost,     // page-locked host memory keeps them, and they come back
   kDiscard,  // they are lost
+};
+
+// A region that is to sleep, and the keeper of its contents.
+struct RegionPause {
+  std::string_view tag;
+  PauseMode mode = PauseMode::kHost;
+  // With kHost, contents go there; null: to page-locked memory. A pause takes it.
+  std::unique_ptr<ContentsStore> store;
 };
 
 struct RegionStats {
@@ -352,13 +361,13 @@ class TIDEPOOL_EXPORT Pool {
   // while `stream` captures a graph; ResourceExhausted when the host has no page-locked memory for
   // the contents. After an error the region does not sleep, and its contents are as they were.
   // O(blocks).
-  virtual absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) = 0;
+  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream);
   // Puts a region to sleep likewise, with its contents in a store. Waits on the host until the
   // store has them. Also InvalidArgument for a null store, or one with blocks of 0 bytes, and the
   // error of the store, such as a full disk. ResumeRegion then waits on the host until the contents
   // have come back, and drops the store. O(bytes).
-  virtual absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                                       Stream stream) = 0;
+  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
+                               Stream stream);
   // Gives a region memory at its addresses again, and queues on `stream` the copies of the contents
   // that other takers displaced. Work that reads contents comes after `stream`. Takes memory that
   // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown
@@ -367,7 +376,13 @@ class TIDEPOOL_EXPORT Pool {
   // LimitRegion, does not fit. After an error the region sleeps on, and its contents are safe. If
   // another thread awaited contents meanwhile (AwaitContents), it then keeps its memory, so that
   // the work that reads them harms none, and the next call takes none. O(blocks).
-  virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
+  absl::Status ResumeRegion(std::string_view tag, Stream stream);
+  // Pause and resume several regions likewise, all of them or, after an error, none. All tags are
+  // looked up and all regions asked before the first changes, and the memory of all must fit
+  // together before any is mapped. Contents are copied in the order of the list. Also
+  // InvalidArgument for a tag that is in the list twice. An empty list changes nothing.
+  virtual absl::Status PauseRegions(std::span<RegionPause> pauses, Stream stream) = 0;
+  virtual absl::Status ResumeRegions(std::span<const std::string_view> tags, Stream stream) = 0;
   // Loses the contents that a sleeping region kept, as if it had been paused with
   // PauseMode::kDiscard: where they are not needed any more, or a store cannot read them. NotFound
   // for an unknown tag; FailedPrecondition when the region does not sleep.

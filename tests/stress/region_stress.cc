@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -110,7 +112,10 @@ class RegionUser {
   }
   void Free(std::size_t at) {
     Buffer& buffer = buffers_[at];
-    if (buffer.is_registered) EndRegistration(buffer);
+    if (buffer.is_registered) {
+      const std::shared_lock lock(buffer.region->awake);
+      EndRegistration(buffer);
+    }
     worker_.Begins("Free in a region");
     Pool& through = dice().Chance(0.5) ? rig_.pool() : *buffer.region->pool;
     if (!worker_.Ended(through.Free(buffer.address, stream_), {rig_.faults().expected()})) return;
@@ -121,18 +126,30 @@ class RegionUser {
     while (!buffers_.empty()) Free(dice().Below(buffers_.size()));
   }
 
+  // Changes some regions together.
   void PauseOrResume() {
-    Region& region = AnyRegion();
-    const std::unique_lock lock(region.awake);
-    if (!region.is_asleep) return Pause(region);
+    std::vector<Region*> some;
+    const std::size_t alone = dice().Below(regions_.size());
+    const bool has_several = dice().Chance(0.4);
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      if (i == alone || (has_several && dice().Chance(0.6))) some.push_back(&regions_[i]);
+    }
+    std::vector<std::unique_lock<std::shared_mutex>> locks;
+    for (Region* const region : some) locks.emplace_back(region->awake);
+    const bool are_asleep = some.front()->is_asleep;
+    std::erase_if(some, [&](const Region* each) { return each->is_asleep != are_asleep; });
+    if (!are_asleep) return Pause(some);
     if (dice().Chance(0.1)) {
       worker_.Begins("DiscardContents");
-      ++region.losses;
-      return CheckOk(rig_.pool().DiscardContents(region.tag), "DiscardContents");
+      ++some.front()->losses;
+      return CheckOk(rig_.pool().DiscardContents(some.front()->tag), "DiscardContents");
     }
-    worker_.Begins("ResumeRegion");
-    region.is_asleep = !worker_.Ended(rig_.pool().ResumeRegion(region.tag, stream_),
-                                      {StatusCode::kResourceExhausted, rig_.faults().expected()});
+    worker_.Begins("ResumeRegions");
+    const std::vector<std::string_view> tags = TagsOf(some);
+    const bool are_awake =
+        worker_.Ended(rig_.pool().ResumeRegions(tags, stream_),
+                      {StatusCode::kResourceExhausted, rig_.faults().expected()});
+    for (Region* const region : some) region->is_asleep = !are_awake;
   }
   void Limit() {
     const std::int64_t least = dice().Chance(0.5) ? 0 : dice().Between(0, rig_.budget() / 4);
@@ -165,22 +182,37 @@ class RegionUser {
     buffer.is_registered = false;
     --buffer.region->registered;
   }
-  void Pause(Region& region) {
-    const bool is_kept = dice().Chance(0.7);
-    worker_.Begins(is_kept ? "PauseRegion" : "PauseRegion without contents");
-    const auto pause = [&]() -> absl::Status {
-      if (!is_kept) return rig_.pool().PauseRegion(region.tag, PauseMode::kDiscard, stream_);
-      if (dice().Chance(0.5)) return rig_.pool().PauseRegion(region.tag, PauseMode::kHost, stream_);
-      auto store = AnyStore(dice());
-      CheckOk(store.status(), "a store");
-      return rig_.pool().PauseRegionInto(region.tag, *std::move(store), stream_);
-    };
-    region.is_asleep = worker_.Ended(
-        pause(), {region.registered > 0 ? StatusCode::kFailedPrecondition : StatusCode::kOk,
-                  rig_.faults().expected()});
-    Check(!region.is_asleep || region.registered == 0, "a region sleeps that has registrations");
-    region.losses += region.is_asleep && !is_kept ? 1 : 0;
-    if (region.is_asleep) return;
+  static std::vector<std::string_view> TagsOf(const std::vector<Region*>& some) {
+    std::vector<std::string_view> tags;
+    for (const Region* const region : some) tags.push_back(region->tag);
+    return tags;
+  }
+  void Pause(const std::vector<Region*>& some) {
+    std::vector<RegionPause> pauses;
+    bool are_registered = false;
+    for (const Region* const region : some) {
+      RegionPause& pause = pauses.emplace_back();
+      pause.tag = region->tag;
+      are_registered = are_registered || region->registered > 0;
+      if (dice().Chance(0.3)) {
+        pause.mode = PauseMode::kDiscard;
+      } else if (dice().Chance(0.5)) {
+        auto store = AnyStore(dice());
+        CheckOk(store.status(), "a store");
+        pause.store = *std::move(store);
+      }
+    }
+    worker_.Begins("PauseRegions");
+    const bool are_asleep =
+        worker_.Ended(rig_.pool().PauseRegions(pauses, stream_),
+                      {are_registered ? StatusCode::kFailedPrecondition : StatusCode::kOk,
+                       rig_.faults().expected()});
+    Check(!are_asleep || !are_registered, "a region sleeps that has registrations");
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      some[i]->is_asleep = are_asleep;
+      some[i]->losses += are_asleep && pauses[i].mode == PauseMode::kDiscard ? 1 : 0;
+    }
+    if (are_asleep) return;
     // Copies that a failed call queued may still read while others write next.
     CheckOk(Again([&] { return rig_.device().SynchronizeStream(stream_); }), "SynchronizeStream");
   }

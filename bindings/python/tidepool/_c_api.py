@@ -67,8 +67,8 @@ class RegionStatistics(ctypes.Structure):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
 
 
-# How a region that sleeps keeps its contents: values of tidepool_pause_mode, and a file.
-PAUSE_MODES = {"host": 0, "discard": 1, "compressed": 2, "disk": None}
+# How a region that sleeps keeps its contents: values of tidepool_pause_mode.
+PAUSE_MODES = {"host": 0, "discard": 1, "compressed": 2, "disk": 3}
 
 
 class _Block(ctypes.Structure):
@@ -91,9 +91,8 @@ _FUNCTIONS = {
     "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
     "tidepool_allocate_in": [c_void_p, c_char_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_allocate_by_priority": [c_void_p, c_char_p, c_int, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
-    "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
-    "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
-    "tidepool_resume": [c_void_p, c_char_p, c_void_p],
+    "tidepool_pause_regions": [c_void_p, POINTER(c_char_p), POINTER(c_int), c_size_t, c_char_p, c_void_p],
+    "tidepool_resume_regions": [c_void_p, POINTER(c_char_p), c_size_t, c_void_p],
     "tidepool_discard_contents": [c_void_p, c_char_p],
     "tidepool_await_contents": [c_void_p, c_void_p, c_size_t, c_void_p],
     "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
@@ -213,6 +212,15 @@ def text_of(name, text):
     return _without_null(name, text, text.encode())
 
 
+def _tags(tag):
+    """Returns one tag, or several, as a list."""
+    return [tag] if isinstance(tag, str) else list(tag)
+
+
+def _tag_array(tags):
+    return (c_char_p * len(tags))(*[text_of("tag", tag) for tag in tags])
+
+
 def path_of(name, path):
     """Returns a path for C."""
     return _without_null(name, path, os.fsencode(path))
@@ -311,21 +319,27 @@ class Pool:
 
         mode: "host" keeps its contents in page-locked memory, "compressed" compressed in other memory of the host, "disk" in a file of
         `folder`, which has no name and ends with the process; "discard" loses them. A region that shall keep its memory is not paused.
+        tag: one, several, or a dict of tags and the mode of each. Of several regions all sleep or, after an error, none.
         """
-        if mode not in PAUSE_MODES:
-            raise ValueError(f"mode {mode!r}, expected one of {', '.join(PAUSE_MODES)}; do not pause a region that shall keep its memory")
-        if (mode == "disk") != (folder is not None):
-            raise ValueError(f"folder {folder!r} with mode {mode!r}, expected a folder with mode 'disk' and only there")
+        modes = list(tag.items()) if isinstance(tag, dict) else [(each, mode) for each in _tags(tag)]
+        for _, each in modes:
+            if each not in PAUSE_MODES:
+                raise ValueError(f"mode {each!r}, expected one of {', '.join(PAUSE_MODES)}; do not pause a region that shall keep its memory")
+        if any(each == "disk" for _, each in modes) != (folder is not None):
+            raise ValueError(f"folder {folder!r} with mode {modes[0][1] if len(modes) == 1 else [each for _, each in modes]!r}, "
+                             "expected a folder with mode 'disk' and only there")
         self._name(stream)
-        if mode == "disk":
-            _check(self._library.tidepool_pause_to_disk(self, text_of("tag", tag), path_of("folder", folder), stream))
-        else:
-            _check(self._library.tidepool_pause(self, text_of("tag", tag), PAUSE_MODES[mode], stream))
+        values = (c_int * len(modes))(*[PAUSE_MODES[each] for _, each in modes])
+        _check(self._library.tidepool_pause_regions(self, _tag_array([each for each, _ in modes]), values, len(modes),
+                                                    None if folder is None else path_of("folder", folder), stream))
 
     def resume(self, tag, stream=0):
-        """Gives a region memory at its addresses again, and its contents back on `stream`."""
+        """Gives a region memory at its addresses again, and its contents back on `stream`. Of several tags all regions wake or, after an
+        error, none; contents come in their order.
+        """
+        tags = _tags(tag)
         self._name(stream)
-        _check(self._library.tidepool_resume(self, text_of("tag", tag), stream))
+        _check(self._library.tidepool_resume_regions(self, _tag_array(tags), len(tags), stream))
 
     def discard_contents(self, tag):
         """Loses the contents that a sleeping region kept: where they are not needed any more, or a file cannot be read."""

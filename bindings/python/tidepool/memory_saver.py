@@ -16,7 +16,6 @@ Calls concern the current device.
 """
 import contextlib
 import sys
-import warnings
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import torch as _torch
@@ -25,32 +24,8 @@ _Tags = Union[str, Sequence[str]]  # one tag, or several
 _WITHOUT_BACKUP = " (no backup)"  # follows the tag in the name of a region that loses its contents
 
 
-def _all(names: Sequence[str], do: Callable[[str], None], undo: Callable[[str], None]) -> None:
-    """Calls `do` for all names, or for none: after an error it calls `undo` for those before. One that fails too stays done, with a
-    warning: another thread may have taken its memory meanwhile."""
-    for number, name in enumerate(names):
-        try:
-            do(name)
-        except BaseException:
-            for done in reversed(names[:number]):
-                try:
-                    undo(done)
-                except RuntimeError as left:
-                    warnings.warn(str(left), RuntimeWarning, stacklevel=4)
-            raise
-
-
-def _pause(name: str, is_kept: bool) -> None:
-    _torch.pause(name, "host" if is_kept else "discard")
-
-
 def _pause_all(names: Sequence[str], is_kept: Callable[[str], bool]) -> None:
-    # Regions that lose their contents go last: the others can fail, where the host has no memory left.
-    _all(sorted(names, key=lambda name: not is_kept(name)), lambda name: _pause(name, is_kept(name)), _torch.resume)
-
-
-def _resume_all(names: Sequence[str], is_kept: Callable[[str], bool]) -> None:
-    _all(names, _torch.resume, lambda name: _pause(name, is_kept(name)))
+    _torch.pause({name: "host" if is_kept(name) else "discard" for name in names})
 
 
 def _has_backup(name: str) -> bool:
@@ -109,8 +84,8 @@ class MemorySaver:
         raise NotImplementedError("tidepool takes the memory of a CUDA graph from the graph, which does not sleep: use torch.cuda.graph")
 
     def pause(self, tag: Optional[str] = None) -> None:
-        """Lets the memory of a tag, or of all, sleep. RuntimeError if all of it sleeps already. After an error it is awake; memory
-        without a backup may have lost its contents then."""
+        """Lets the memory of a tag, or of all, sleep. RuntimeError if all of it sleeps already. After an error it is awake,
+        with its contents."""
         names = _regions_of(self._prefix, tag, False)
         _check_some(self._prefix, tag, names, f"all memory of the tag {tag!r} sleeps already: resume it before you pause it again")
         _pause_all(names, _has_backup)
@@ -119,7 +94,7 @@ class MemorySaver:
         """Wakes the memory of a tag, or of all. RuntimeError if none of it sleeps. After an error it sleeps on."""
         names = _regions_of(self._prefix, tag, True)
         _check_some(self._prefix, tag, names, f"no memory of the tag {tag!r} sleeps: pause it before you resume it")
-        _resume_all(names, _has_backup)
+        _torch.resume(names)
 
 
 TorchMemorySaver = MemorySaver  # the name of the class in torch_memory_saver
@@ -141,7 +116,8 @@ def install() -> None:
 
 def sleep(level: int = 1, weights: _Tags = ("weights",), prefix: str = "") -> None:
     """Lets all regions that are awake sleep, as vLLM does: level 1 keeps the contents of `weights` in page-locked memory and loses those of
-    others, such as a KV cache; level 2 loses all. With `prefix` only regions sleep that begin with it, and so do those of `weights`. After an error all of them are awake; those that lost contents have none."""
+    others, such as a KV cache; level 2 loses all. With `prefix` only regions sleep that begin with it, and so do those of `weights`. After an error all of them are awake, with
+    their contents."""
     if level not in (1, 2):
         raise ValueError(f"level {level!r}, expected 1 or 2")
     kept = [prefix + tag for tag in _list_of(weights)] if level == 1 else []
@@ -151,5 +127,4 @@ def sleep(level: int = 1, weights: _Tags = ("weights",), prefix: str = "") -> No
 def wake_up(tags: Optional[_Tags] = None, prefix: str = "") -> None:
     """Wakes the regions with this tag or these, or all, after the prefix. Contents that sleep() kept are back in the order of the current stream. After an error
     those that it named sleep on."""
-    figures = _torch.regions()
-    _resume_all(_regions_of(prefix, tags, True), lambda name: figures[name]["kept_bytes"] > 0)
+    _torch.resume(_regions_of(prefix, tags, True))

@@ -502,6 +502,8 @@ def pause(tag, mode="host", device=None, folder=None):
     comes before. mode: "host" keeps the contents in page-locked memory, "discard" loses them. "compressed" keeps them
     compressed in other memory of the host, "disk" in a file without a name in `folder`; pause() and resume() then wait
     for the copies. There is no mode to keep the memory: a region that shall keep it is not paused. After an error the region is awake.
+    tag: one, several, or a dict of tags and the mode of each: pause({"weights": "host", "kv_cache": "discard"}). Of several regions all
+    sleep or, after an error, none, and no other thread changes one of them meanwhile.
     """
     with _on_stream(device) as (shared, stream):
         shared.pause(tag, mode, stream, folder)
@@ -511,7 +513,8 @@ def resume(tag, device=None):
     """Gives a region memory at its addresses again, and its contents back in the order of the current stream.
 
     Where the current stream is one of its own, others may begin before all contents are there: see await_contents().
-    torch.OutOfMemoryError where the memory does not fit. After an error the region sleeps on and no contents are lost.
+    torch.OutOfMemoryError where the memory does not fit. After an error the region sleeps on and no contents are lost. Of several tags all
+    regions wake or, after an error, none; contents come in their order.
     """
     with _on_stream(device) as (shared, stream):
         shared.resume(tag, stream)

@@ -65,7 +65,9 @@ absl::Status Backing::Reserve(std::int64_t bytes) {
 absl::Status Backing::Map(absl::Span<const Range> ranges, std::int64_t piece_bytes) {
   std::int64_t bytes = 0;
   for (const Range& range : ranges) bytes += range.bytes();
-  if (absl::Status status = store_.BeginTaking(taker_, bytes); !status.ok()) return status;
+  if (absl::Status status = store_.BeginTaking({PhysicalStore::Taking{&taker_, bytes}});
+      !status.ok())
+    return status;
   const absl::Cleanup ends = [this] { store_.EndTaking(taker_); };
   const std::int64_t step = Rounded(std::max<std::int64_t>(piece_bytes, 1));
   std::vector<std::int64_t> mapped;
@@ -89,7 +91,7 @@ void Backing::Discard(std::int64_t begin) {
 }
 
 absl::Status Backing::MapPiece(const Range& range) {
-  const absl::StatusOr<PhysicalMemory> memory = store_.Create(taker_, range.bytes());
+  const absl::StatusOr<PhysicalMemory> memory = store_.Create(taker_, range.bytes(), taker_);
   if (!memory.ok()) return memory.status();
   absl::Status status = device_.Map(base_ + range.begin, *memory);
   if (status.ok()) {
@@ -162,14 +164,14 @@ absl::Status Backing::Retry() {
 
 void Backing::Lend(std::shared_ptr<QueuedWork> work) {
   lent_after_ = std::move(work);
-  LendAllBut({});
+  LendOwn();
 }
 
-void Backing::LendAllBut(const std::vector<std::int64_t>& missing) {
+void Backing::LendOwn() {
   is_lent_ = true;
-  store_.SetAsleep(taker_, true);
+  store_.SetAsleep(taker_);
   for (const auto& [begin, piece] : pieces_) {
-    if (std::ranges::binary_search(missing, begin)) continue;
+    if (std::ranges::binary_search(missing_, begin)) continue;
     store_.Lend(taker_, base_ + begin, piece.memory, piece.end - begin, lent_after_);
   }
 }
@@ -190,50 +192,53 @@ std::vector<Backing::Range> Backing::GonePieces() const {
   return gone;
 }
 
-absl::Status Backing::TakeBack() {
-  store_.SetAsleep(taker_, false);
-  std::vector<std::int64_t> missing = TakeBackOwn();
+PhysicalStore::Taking Backing::BeginTakingBack() {
+  missing_ = TakeBackOwn();
   std::int64_t missing_bytes = 0;
-  for (const std::int64_t begin : missing) missing_bytes += pieces_.at(begin).end - begin;
-  const std::int64_t least_bytes = taker_.least_bytes() - taker_.held_bytes();
-  absl::Status status = store_.BeginTaking(taker_, missing_bytes, least_bytes);
-  const absl::Cleanup ends = [this] { store_.EndTaking(taker_); };
-  if (status.ok()) status = Replace(missing);
-  if (!status.ok()) {
-    LendAllBut(missing);
-    return status;
+  for (const std::int64_t begin : missing_) missing_bytes += pieces_.at(begin).end - begin;
+  return {&taker_, missing_bytes, taker_.least_bytes() - taker_.held_bytes()};
+}
+
+absl::Status Backing::TakeOther(Taker& payer) {
+  for (const std::int64_t begin : missing_) {
+    const absl::StatusOr<PhysicalMemory> memory =
+        store_.Create(taker_, pieces_.at(begin).end - begin, payer);
+    if (!memory.ok()) return memory.status();
+    taken_.push_back(*memory);
   }
-  is_lent_ = false;
-  lent_after_ = nullptr;
-  NotePeak();
+  return absl::OkStatus();
+}
+
+absl::Status Backing::MapOther() {
+  absl::Status status;
+  std::size_t mapped = 0;
+  for (; mapped < missing_.size(); ++mapped) {
+    status = device_.Map(base_ + missing_[mapped], taken_[mapped]);
+    if (!status.ok()) break;
+    Piece& piece = pieces_.at(missing_[mapped]);
+    piece.memory = taken_[mapped];
+    piece.is_lost = true;
+  }
+  const auto count = static_cast<std::ptrdiff_t>(mapped);
+  missing_.erase(missing_.begin(), missing_.begin() + count);
+  taken_.erase(taken_.begin(), taken_.begin() + count);
   return status;
 }
 
-// All memory is there before the first piece is mapped.
-absl::Status Backing::Replace(std::vector<std::int64_t>& missing) {
-  std::vector<PhysicalMemory> taken;
-  absl::Status status;
-  for (const std::int64_t begin : missing) {
-    const absl::StatusOr<PhysicalMemory> memory =
-        store_.Create(taker_, pieces_.at(begin).end - begin);
-    status = memory.status();
-    if (!status.ok()) break;
-    taken.push_back(*memory);
+void Backing::EndTakingBack() {
+  is_lent_ = false;
+  lent_after_ = nullptr;
+  NotePeak();
+}
+
+void Backing::LendAgain() {
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    const std::int64_t bytes = pieces_.at(missing_[i]).end - missing_[i];
+    store_.Lend(taker_, nullptr, taken_[i], bytes, nullptr);
   }
-  std::size_t mapped = 0;
-  while (status.ok() && mapped < missing.size()) {
-    status = device_.Map(base_ + missing[mapped], taken[mapped]);
-    if (!status.ok()) break;
-    Piece& piece = pieces_.at(missing[mapped]);
-    piece.memory = taken[mapped];
-    piece.is_lost = true;
-    ++mapped;
-  }
-  for (std::size_t i = mapped; i < taken.size(); ++i) {
-    store_.Lend(taker_, nullptr, taken[i], pieces_.at(missing[i]).end - missing[i], nullptr);
-  }
-  missing.erase(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(mapped));
-  return status;
+  LendOwn();
+  taken_.clear();
+  missing_.clear();
 }
 
 std::vector<Backing::Range> Backing::LostPieces() const {

@@ -62,16 +62,23 @@ class Backing {
   absl::Status Retry();
 
   // Lends the memory of all pieces to others, which take it after `work`. The pieces are not used
-  // until TakeBack, and no other function changes them.
+  // until EndTakingBack, and no other function changes them.
   void Lend(std::shared_ptr<QueuedWork> work);
   // Returns the lent pieces that others have the memory of, in the order of addresses.
   std::vector<Range> GonePieces() const;
   // Forgets such a piece: its addresses have no memory.
   void ForgetGone(std::int64_t begin) { pieces_.erase(begin); }
-  // Maps memory to all pieces again: their own, or other memory where a taker has that. After an
-  // error all memory is lent as before. ResourceExhausted, before anything is mapped, when there is
-  // no room.
-  absl::Status TakeBack();
+  // The next four map memory to all pieces again: their own, or other memory where a taker has
+  // that. Several backings make each step in turn, so that all have their memory before the first
+  // piece is mapped. LendAgain follows an error of a step, of PhysicalStore::BeginTaking too, and
+  // lends all memory as before.
+  //
+  // Takes their own memory. Returns the other memory that BeginTaking shall allow.
+  PhysicalStore::Taking BeginTakingBack();
+  absl::Status TakeOther(Taker& payer);
+  absl::Status MapOther();
+  void EndTakingBack();
+  void LendAgain();
   // Returns the pieces that have other memory than at their first Lend since the last ForgetLost,
   // in the order of addresses.
   std::vector<Range> LostPieces() const;
@@ -109,10 +116,8 @@ class Backing {
   void Release(const Range& range, PhysicalMemory memory, absl::Status* status);
   // Ends the loan of the pieces that have their memory. Returns the others, by their first offset.
   std::vector<std::int64_t> TakeBackOwn();
-  // Takes and maps other memory for pieces. After an error the pieces without memory are left in
-  // `missing`.
-  absl::Status Replace(std::vector<std::int64_t>& missing);
-  void LendAllBut(const std::vector<std::int64_t>& missing);
+  // Lends the memory of all pieces that are not missing.
+  void LendOwn();
 
   Device& device_;
   PhysicalStore& store_;
@@ -126,6 +131,10 @@ class Backing {
   std::vector<std::pair<Range, PhysicalMemory>> unreleased_;
   bool is_lent_ = false;
   std::shared_ptr<QueuedWork> lent_after_;
+  // While memory is taken back: the pieces without memory, in the order of addresses, and the
+  // memory that was taken for the first of them.
+  std::vector<std::int64_t> missing_;
+  std::vector<PhysicalMemory> taken_;
 };
 
 }  // namespace tidepool::pool

@@ -89,9 +89,9 @@ absl::Status PhysicalStore::Bound(Taker& taker, std::int64_t least_bytes, std::i
   return absl::OkStatus();
 }
 
-void PhysicalStore::SetAsleep(Taker& taker, bool is_asleep) {
+void PhysicalStore::SetAsleep(Taker& taker) {
   const locks::MutexLock lock(&mutex_);
-  taker.is_asleep_ = is_asleep;
+  taker.is_asleep_ = true;
 }
 
 void PhysicalStore::Limit(std::int64_t bytes) {
@@ -107,9 +107,11 @@ std::int64_t PhysicalStore::piece_bytes() const {
   return piece_bytes_;
 }
 
-absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t bytes) {
+absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t bytes,
+                                                     Taker& payer) {
   const locks::MutexLock lock(&mutex_);
-  if (absl::Status status = Allow(taker, bytes); !status.ok()) return status;
+  if (absl::Status status = AllowMost(taker, bytes); !status.ok()) return status;
+  if (absl::Status status = AllowRoom(taker, bytes); !status.ok()) return status;
   if (const std::uint64_t name = FinishedOf(bytes); name != 0) {
     if (absl::Status status = Unmap(name); !status.ok()) return status;
     End(loans_.find(name));
@@ -122,7 +124,7 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
     if (!*is_given) return NoRoom(taker, bytes);
   }
   for (;;) {
-    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(taker, bytes);
+    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(payer, bytes);
     if (memory.ok()) {
       used_bytes_ += bytes;
       taker.held_ += bytes;
@@ -166,15 +168,26 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
 }
 
 // The other processes leave no room for bytes that are not taken yet.
-absl::Status PhysicalStore::BeginTaking(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes) {
+absl::Status PhysicalStore::BeginTaking(absl::Span<const Taking> takings) {
   const locks::MutexLock lock(&mutex_);
-  const std::int64_t wanted = std::max(bytes, kept_bytes);
-  taker.wanted_ = std::max(taker.wanted_, wanted);
-  taker.refused_ = 0;
-  absl::Status status = Allow(taker, wanted);
-  if (!status.ok() || shared() == nullptr || bytes <= lent_bytes_) return status;
-  status = shared()->Charge(bytes - lent_bytes_);
-  (status.ok() ? taker.charged_ : taker.refused_) = bytes - lent_bytes_;
+  Taker& first = *takings.front().taker;
+  std::int64_t bytes = 0;
+  std::int64_t wanted = 0;
+  absl::Status status;
+  for (const Taking& taking : takings) {
+    bytes += taking.bytes;
+    wanted += std::max(taking.bytes, taking.kept_bytes);
+    status.Update(AllowMost(*taking.taker, std::max(taking.bytes, taking.kept_bytes)));
+  }
+  first.wanted_ = std::max(first.wanted_, wanted);
+  first.refused_ = 0;
+  if (status.ok()) status = AllowRoom(first, wanted);
+  if (status.ok() && shared() != nullptr && bytes > lent_bytes_) {
+    status = shared()->Charge(bytes - lent_bytes_);
+    (status.ok() ? first.charged_ : first.refused_) = bytes - lent_bytes_;
+  }
+  if (!status.ok()) return status;
+  for (const Taking& taking : takings) taking.taker->is_asleep_ = false;
   return status;
 }
 
@@ -184,10 +197,10 @@ void PhysicalStore::TellWanted(const Taker& taker) {
   if (taker.refused_ > 0) shared()->TellWanted(taker.refused_, false);
 }
 
-void PhysicalStore::EndTaking(Taker& taker) {
+void PhysicalStore::EndTaking(Taker& first) {
   if (shared() == nullptr) return;
   const locks::MutexLock lock(&mutex_);
-  if (taker.charged_ > 0) shared()->Undo(std::exchange(taker.charged_, 0));
+  if (first.charged_ > 0) shared()->Undo(std::exchange(first.charged_, 0));
 }
 
 // Where the budget has room, work may still use lent memory. Unused memory then serves sooner.
@@ -210,15 +223,17 @@ std::int64_t PhysicalStore::KeptBytes(const Taker& taker) const {
   return bytes;
 }
 
-absl::Status PhysicalStore::Allow(Taker& taker, std::int64_t bytes) const {
+absl::Status PhysicalStore::AllowMost(Taker& taker, std::int64_t bytes) const {
   const std::int64_t held = taker.held_bytes();
   taker.is_full_ = bytes > 0 && bytes > taker.most_ - held;
-  if (taker.is_full_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        text::ExactSize(bytes), " more of the device's memory are needed, and the region holds ",
-        text::ExactSize(held), " of the ", text::ExactSize(taker.most_),
-        " that it may hold (LimitRegion); free memory of it, or raise that"));
-  }
+  if (!taker.is_full_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      text::ExactSize(bytes), " more of the device's memory are needed, and the region holds ",
+      text::ExactSize(held), " of the ", text::ExactSize(taker.most_),
+      " that it may hold (LimitRegion); free memory of it, or raise that"));
+}
+
+absl::Status PhysicalStore::AllowRoom(const Taker& taker, std::int64_t bytes) const {
   const bool has_room = limit_ == 0 || used_bytes_ + bytes + KeptBytes(taker) <= limit_;
   return has_room ? absl::OkStatus() : NoRoom(taker, bytes);
 }
@@ -355,11 +370,11 @@ absl::StatusOr<bool> PhysicalStore::GiveBackOne() {
   return true;
 }
 
-absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(Taker& taker, std::int64_t bytes) {
+absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(Taker& payer, std::int64_t bytes) {
   const auto take = [&] { return device_.CreatePhysical(bytes); };
-  if (taker.charged_ < bytes) return sharing::TakeUnder(shared(), bytes, take);
+  if (payer.charged_ < bytes) return sharing::TakeUnder(shared(), bytes, take);
   absl::StatusOr<PhysicalMemory> memory = take();
-  if (memory.ok()) taker.charged_ -= bytes;
+  if (memory.ok()) payer.charged_ -= bytes;
   return memory;
 }
 

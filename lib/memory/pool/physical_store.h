@@ -20,6 +20,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/memory/pool/queued_work.h"
 #include "lib/memory/sharing/shared_budget.h"
@@ -85,8 +86,8 @@ class PhysicalStore {
   // hold. ResourceExhausted, with the figures, when others hold too much or the limit is too low;
   // FailedPrecondition when the taker holds more than `most_bytes`. An error changes nothing.
   absl::Status Bound(Taker& taker, std::int64_t least_bytes, std::int64_t most_bytes);
-  // Whether its memory is lent as a whole.
-  void SetAsleep(Taker& taker, bool is_asleep);
+  // Says that its memory is lent as a whole, until BeginTaking.
+  void SetAsleep(Taker& taker);
 
   // Limits all memory together, and makes its pieces equal, so that one serves another's request.
   // Memory that exists already counts.
@@ -96,9 +97,10 @@ class PhysicalStore {
   // Returns the bytes of a piece of new memory; 0 without a limit.
   std::int64_t piece_bytes() const;
 
-  // Takes lent memory of that size after its work has finished, or new memory of the device.
+  // Takes lent memory of that size after its work has finished, or new memory of the device, which
+  // counts in the shared budget for the first taker of BeginTaking, `payer`, already.
   // ResourceExhausted when neither the limits nor the device allow it.
-  absl::StatusOr<PhysicalMemory> Create(Taker& taker, std::int64_t bytes);
+  absl::StatusOr<PhysicalMemory> Create(Taker& taker, std::int64_t bytes, Taker& payer);
   // Gives memory that is not lent to the device.
   absl::Status Release(Taker& taker, PhysicalMemory memory, std::int64_t bytes);
 
@@ -111,13 +113,21 @@ class PhysicalStore {
   // Ends the loan of memory that is still mapped at its address. Returns false when it is not.
   bool TakeBack(Taker& taker, PhysicalMemory memory, const void* address);
 
-  // Begins to take memory in pieces: counts all of it in a shared budget before the first, so that
-  // of two pools one has it. EndTaking follows, with or without all pieces.
-  // ResourceExhausted, with the figures, when `bytes`, or `kept_bytes` with those that it does not
-  // take yet, are more than the limits leave a taker, with all that is lent.
-  absl::Status BeginTaking(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes = 0);
-  void EndTaking(Taker& taker);
-  // Tells the other processes the bytes of theirs that the last BeginTaking lacked.
+  // The bytes that a taker is about to take, and `kept_bytes` with those that it does not take yet.
+  struct Taking {
+    Taker* taker = nullptr;
+    std::int64_t bytes = 0;
+    std::int64_t kept_bytes = 0;
+  };
+  // Begins to take memory in pieces, for takers of which all but one sleep: counts all of it in a
+  // shared budget before the first, for the first taker, so that of two pools one has it. None of
+  // the takers sleeps any more. EndTaking of the first one follows, with or without all pieces.
+  // ResourceExhausted, with the figures, when the bytes are more than the limits leave, with all
+  // that is lent; then nothing has changed.
+  absl::Status BeginTaking(absl::Span<const Taking> takings);
+  void EndTaking(Taker& first);
+  // Tells the other processes the bytes of theirs that the last BeginTaking of a first taker
+  // lacked.
   void TellWanted(const Taker& taker);
   // Returns the bytes that others must give back before the most that a taker asked for since the
   // last call fits, in whole pieces. If it asked for none that is all that they have.
@@ -166,12 +176,15 @@ class PhysicalStore {
   absl::StatusOr<bool> GiveBackOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the bytes for which a taker leaves room.
   std::int64_t KeptBytes(const Taker& taker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Allow(Taker& taker, std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AllowMost(Taker& taker, std::int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AllowRoom(const Taker& taker, std::int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoRoom(const Taker& taker, std::int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Returns memory of the device.
-  absl::StatusOr<PhysicalMemory> CreateOfDevice(Taker& taker, std::int64_t bytes)
+  absl::StatusOr<PhysicalMemory> CreateOfDevice(Taker& payer, std::int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ReleaseToDevice(std::uint64_t name, std::int64_t bytes);
 

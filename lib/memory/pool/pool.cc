@@ -37,4 +37,22 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
                                                                           std::move(slabs));
 }
 
+absl::Status Pool::PauseRegion(std::string_view tag, PauseMode mode, Stream stream) {
+  RegionPause pause = {tag, mode, nullptr};
+  return PauseRegions({&pause, 1}, stream);
+}
+
+absl::Status Pool::PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
+                                   Stream stream) {
+  if (store == nullptr) {
+    return absl::InvalidArgumentError("the store of contents is null, expected a ContentsStore");
+  }
+  RegionPause pause = {tag, PauseMode::kHost, std::move(store)};
+  return PauseRegions({&pause, 1}, stream);
+}
+
+absl::Status Pool::ResumeRegion(std::string_view tag, Stream stream) {
+  return ResumeRegions({&tag, 1}, stream);
+}
+
 }  // namespace tidepool

@@ -585,22 +585,12 @@ absl::StatusOr<Pool*> PoolImpl::Region(std::string_view tag) {
   return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Get(tag);
 }
 
-absl::Status PoolImpl::PauseRegion(std::string_view tag, PauseMode mode, Stream stream) {
-  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Pause(tag, mode, nullptr, stream);
+absl::Status PoolImpl::PauseRegions(std::span<RegionPause> pauses, Stream stream) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Pause(pauses, stream);
 }
 
-absl::Status PoolImpl::PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                                       Stream stream) {
-  if (store == nullptr) {
-    return absl::InvalidArgumentError("the store of contents is null, expected a ContentsStore");
-  }
-  return own_regions_ == nullptr
-             ? HasNoRegions()
-             : own_regions_->Pause(tag, PauseMode::kHost, std::move(store), stream);
-}
-
-absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {
-  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tag, stream);
+absl::Status PoolImpl::ResumeRegions(std::span<const std::string_view> tags, Stream stream) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tags, stream);
 }
 
 absl::Status PoolImpl::DiscardContents(std::string_view tag) {
@@ -705,17 +695,11 @@ void PoolImpl::EndSleep() {
   ServeWaiting();
 }
 
-void PoolImpl::Lend(std::shared_ptr<QueuedWork> work) {
-  const BackoffLock lock(locks_.books);
-  const MemoryLock memory(locks_);
-  locks_.WithoutBooks([&work, backing = memory_->backing()] { backing->Lend(std::move(work)); });
-}
-
-absl::Status PoolImpl::TakeBack() {
+PhysicalStore::Taking PoolImpl::BeginTakingBack() {
   const BackoffLock lock(locks_.books);
   const MemoryLock memory(locks_);
   memory_->ExcludeGone(locks_);
-  return locks_.WithoutBooks([backing = memory_->backing()] { return backing->TakeBack(); });
+  return locks_.WithoutBooks([backing = memory_->backing()] { return backing->BeginTakingBack(); });
 }
 
 std::vector<Range> PoolImpl::LostPieces() const {

@@ -73,10 +73,8 @@ class PoolImpl : public Pool {
   void* base() const override;
   std::int64_t OffsetOf(const void* address) const override;
   absl::StatusOr<Pool*> Region(std::string_view tag) override;
-  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override;
-  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                               Stream stream) override;
-  absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status PauseRegions(std::span<RegionPause> pauses, Stream stream) override;
+  absl::Status ResumeRegions(std::span<const std::string_view> tags, Stream stream) override;
   absl::Status DiscardContents(std::string_view tag) override;
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override;
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
@@ -115,10 +113,15 @@ class PoolImpl : public Pool {
   absl::StatusOr<std::int64_t> BeginSleep();
   // Undoes it, and forgets which contents were lost.
   void EndSleep();
-  // Between BeginSleep and EndSleep: the functions of Backing, under the mutex of the memory.
-  // TakeBack leaves out free memory that others have meanwhile.
-  void Lend(std::shared_ptr<QueuedWork> work);
-  absl::Status TakeBack();
+  // Between BeginSleep and EndSleep: calls `use` with the backing, under the mutex of the memory.
+  template <typename Use>
+  auto WithBacking(Use use) {
+    const BackoffLock lock(locks_.books);
+    const MemoryLock memory(locks_);
+    return locks_.WithoutBooks([&use, backing = memory_->backing()] { return use(*backing); });
+  }
+  // Begins to take lent memory back, but for free memory that others have meanwhile.
+  PhysicalStore::Taking BeginTakingBack();
   std::vector<Range> LostPieces() const;
   // Calls `copy` for each range of live memory in parts of the pool, in the order of addresses, and
   // notes that `stream` uses the memory. Ends at the first error.

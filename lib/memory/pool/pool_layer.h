@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,15 +32,11 @@ class PoolLayer : public Pool, public CacheLayer {
   void* base() const override { return pool_->base(); }
   std::int64_t OffsetOf(const void* address) const override { return pool_->OffsetOf(address); }
   absl::StatusOr<Pool*> Region(std::string_view tag) override { return pool_->Region(tag); }
-  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override {
-    return pool_->PauseRegion(tag, mode, stream);
+  absl::Status PauseRegions(std::span<RegionPause> pauses, Stream stream) override {
+    return pool_->PauseRegions(pauses, stream);
   }
-  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                               Stream stream) override {
-    return pool_->PauseRegionInto(tag, std::move(store), stream);
-  }
-  absl::Status ResumeRegion(std::string_view tag, Stream stream) override {
-    return pool_->ResumeRegion(tag, stream);
+  absl::Status ResumeRegions(std::span<const std::string_view> tags, Stream stream) override {
+    return pool_->ResumeRegions(tags, stream);
   }
   absl::Status DiscardContents(std::string_view tag) override {
     return pool_->DiscardContents(tag);

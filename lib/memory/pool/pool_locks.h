@@ -6,7 +6,8 @@
 // depend on a thread that frees memory of this pool, and such a thread needs the locks without the
 // mark: held in such a call, they would be a deadlock.
 //
-//   PoolRegions::making_, or one Region::control    device   making and changing a region
+//   PoolRegions::making_, or Region::control        device   making and changing regions; those
+//                                                            of several by their addresses
 //   SharedRoom::taking_                             device   taking room from other pools
 //   give_back                                       device   giving memory back
 //   memory                                          device   which memory the pool has

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
@@ -26,6 +27,21 @@ constexpr std::int64_t kLeastPieceBytes = std::int64_t{1} << 20;
 
 std::string Quoted(std::string_view tag) {
   return absl::StrCat("region \"", absl::CHexEscape(std::string(tag)), "\"");
+}
+
+// Names regions before a verb, in its form for one or for several.
+std::string Quoted(const std::vector<std::string_view>& tags, const char* verb,
+                   const char* plural) {
+  constexpr std::size_t kMostNamed = 16;
+  if (tags.size() == 1) return absl::StrCat(Quoted(tags.front()), verb);
+  std::string all = "regions ";
+  for (std::size_t i = 0; i < std::min(tags.size(), kMostNamed); ++i) {
+    absl::StrAppend(&all, i == 0 ? "\"" : ", \"", absl::CHexEscape(std::string(tags[i])), "\"");
+  }
+  if (tags.size() > kMostNamed) {
+    absl::StrAppend(&all, " and ", tags.size() - kMostNamed, " more");
+  }
+  return all + plural;
 }
 
 // Puts the result of an error before its cause.
@@ -65,6 +81,15 @@ absl::Status CheckNoCapture(const Device& device, Stream stream, const char* cal
 PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store,
                          SharedRoom& room, PoolImpl& untagged)
     : device_(device), options_(options), store_(store), room_(room), untagged_(untagged) {}
+
+PoolRegions::Controls::Controls(Regions regions) : regions_(std::move(regions)) {
+  std::ranges::sort(regions_, {}, [](const Region* region) { return region->begin; });
+  for (Region* const region : regions_) region->control.Lock();
+}
+
+PoolRegions::Controls::~Controls() {
+  for (Region* const region : regions_) region->control.Unlock();
+}
 
 // No other thread calls the pool any more.
 PoolRegions::~PoolRegions() {
@@ -133,6 +158,22 @@ absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) con
   return NoRegion(tag);
 }
 
+absl::StatusOr<PoolRegions::Regions> PoolRegions::FindAll(
+    const std::vector<std::string_view>& tags) const {
+  Regions regions;
+  absl::flat_hash_set<const Region*> known;
+  for (const std::string_view tag : tags) {
+    const absl::StatusOr<Region*> region = Find(tag);
+    if (!region.ok()) return region.status();
+    if (!known.insert(*region).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quoted(tag), " is in the list twice, expected each tag once"));
+    }
+    regions.push_back(*region);
+  }
+  return regions;
+}
+
 absl::Status PoolRegions::NoRegion(std::string_view tag) const {
   constexpr std::size_t kMostNamed = 16;
   const std::string wanted = tag.size() <= Pool::kMostTagBytes
@@ -165,62 +206,91 @@ Pool* PoolRegions::Holding(const void* address) const {
   return region == nullptr ? nullptr : region->pool.get();
 }
 
-absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
-                                std::unique_ptr<ContentsStore> store, Stream stream) {
-  const absl::StatusOr<Region*> found = Find(tag);
+absl::Status PoolRegions::Pause(std::span<RegionPause> pauses, Stream stream) {
+  if (pauses.empty()) return absl::OkStatus();
+  std::vector<std::string_view> tags;
+  for (const RegionPause& pause : pauses) tags.push_back(pause.tag);
+  const absl::StatusOr<Regions> found = FindAll(tags);
   if (!found.ok()) return found.status();
-  Region& region = **found;
-  const locks::MutexLock control(&region.control);
-  if (region.is_asleep) {
+  const Controls controls(*found);
+  for (const Region* const region : *found) {
+    if (!region->is_asleep) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(Quoted(tag), " sleeps already: resume it before you pause it again"));
+        absl::StrCat(Quoted(region->tag), " sleeps already: resume it before you pause it again"));
   }
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
-  if (absl::Status status = CheckBlocks(store.get()); !status.ok()) return status;
-  const SleepMode sleep_mode = ModeOf(mode, store.get());
-  const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
-  if (absl::Status status = CheckNoCapture(device_, stream, "pause it"); !status.ok()) {
-    return Because(status, not_paused);
+  std::vector<Sleeper> sleepers;
+  for (std::size_t i = 0; i < pauses.size(); ++i) {
+    const ContentsStore* const store = pauses[i].store.get();
+    if (absl::Status status = CheckBlocks(store); !status.ok()) return status;
+    sleepers.push_back({*(*found)[i], pauses[i], ModeOf(pauses[i].mode, store)});
   }
+  absl::Status status =
+      CheckNoCapture(device_, stream, tags.size() > 1 ? "pause them" : "pause it");
   const SharedRoom::Transition transition(room_);
-  const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
-  if (!bytes.ok()) return Because(bytes.status(), not_paused);
-  if (mode == PauseMode::kHost && *bytes > 0) {
-    region.store = std::move(store);
-    if (absl::Status status = Save(region, *bytes, stream); !status.ok()) {
-      ForgetContents(region);
-      region.pool->EndSleep();
-      return Because(status, not_paused);
-    }
+  if (status.ok()) status = SaveAll(sleepers, stream);
+  if (!status.ok()) return Because(status, Quoted(tags, " was not paused", " were not paused"));
+  const auto work = std::make_shared<QueuedWork>(device_);
+  for (const Sleeper& sleeper : sleepers) FallAsleep(sleeper, stream, work);
+  return absl::OkStatus();
+}
+
+absl::Status PoolRegions::SaveAll(std::vector<Sleeper>& sleepers, Stream stream) {
+  absl::Status status;
+  std::size_t count = 0;
+  for (; count < sleepers.size(); ++count) {
+    const absl::StatusOr<std::int64_t> bytes = sleepers[count].region.pool->BeginSleep();
+    status = bytes.status();
+    if (!status.ok()) break;
+    sleepers[count].live_bytes = *bytes;
   }
-  if (options_.recorder != nullptr) options_.recorder->Pause(region.tag, sleep_mode, stream);
-  region.pool->Lend(std::make_shared<QueuedWork>(device_));
+  const auto for_each = [&](auto save) {
+    for (Sleeper& sleeper : sleepers) {
+      if (!status.ok() || !sleeper.keeps_contents()) continue;
+      status = save(sleeper);
+      if (!status.ok() && sleepers.size() > 1) status = Because(status, Quoted(sleeper.region.tag));
+    }
+  };
+  for_each([&](Sleeper& sleeper) { return PrepareSave(sleeper, stream); });
+  for_each([&](Sleeper& sleeper) { return Save(sleeper.region, stream); });
+  if (status.ok()) return status;
+  for (std::size_t i = 0; i < count; ++i) {
+    ForgetContents(sleepers[i].region);
+    sleepers[i].region.pool->EndSleep();
+  }
+  return status;
+}
+
+void PoolRegions::FallAsleep(const Sleeper& sleeper, Stream stream,
+                             const std::shared_ptr<QueuedWork>& work) {
+  Region& region = sleeper.region;
+  if (options_.recorder != nullptr) options_.recorder->Pause(region.tag, sleeper.mode, stream);
+  region.pool->WithBacking([&work](Backing& backing) { backing.Lend(work); });
   {
     const locks::MutexLock lock(&region.arriving);
     region.is_asleep = true;
   }
-  Note(region, [](RegionStats& figures) {
+  Note(region, [&](RegionStats& figures) {
     figures.is_asleep = true;
     ++figures.pauses;
-  });
-  return absl::OkStatus();
-}
-
-absl::Status PoolRegions::Save(Region& region, std::int64_t bytes, Stream stream) {
-  if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
-  if (absl::Status status = ProvideHost(region, bytes); !status.ok()) return status;
-  if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
-  absl::Status status = CopyOut(region, stream);
-  if (status.ok()) status = device_.RecordEvent(region.copied.get(), stream);
-  if (!status.ok()) {
-    region.unordered = std::make_shared<QueuedWork>(device_);
-    return status;
-  }
-  Note(region, [&](RegionStats& figures) {
     figures.copied_out_bytes += region.saved_bytes;
     figures.kept_bytes = region.saved_bytes;
-    if (region.store != nullptr) figures.stored_bytes = region.store->held_bytes();
+    figures.stored_bytes = region.store == nullptr ? 0 : region.store->held_bytes();
   });
+}
+
+absl::Status PoolRegions::PrepareSave(Sleeper& sleeper, Stream stream) {
+  Region& region = sleeper.region;
+  region.store = std::move(sleeper.pause.store);
+  if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
+  if (absl::Status status = ProvideHost(region, sleeper.live_bytes); !status.ok()) return status;
+  return OrderCopies(region, stream);
+}
+
+absl::Status PoolRegions::Save(Region& region, Stream stream) {
+  absl::Status status = CopyOut(region, stream);
+  if (status.ok()) status = device_.RecordEvent(region.copied.get(), stream);
+  if (!status.ok()) region.unordered = std::make_shared<QueuedWork>(device_);
   return status;
 }
 
@@ -244,33 +314,54 @@ absl::Status PoolRegions::CopyOut(Region& region, Stream stream) {
       .Save(region.saved, region.saved_bytes);
 }
 
-absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
-  const absl::StatusOr<Region*> found = Find(tag);
+absl::Status PoolRegions::Resume(std::span<const std::string_view> named, Stream stream) {
+  if (named.empty()) return absl::OkStatus();
+  const std::vector<std::string_view> tags(named.begin(), named.end());
+  const absl::StatusOr<Regions> found = FindAll(tags);
   if (!found.ok()) return found.status();
-  Region& region = **found;
-  const locks::MutexLock control(&region.control);
-  if (!region.is_asleep) {
+  const Controls controls(*found);
+  for (const Region* const region : *found) {
+    if (region->is_asleep) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(Quoted(tag), " does not sleep: pause it before you resume it"));
+        absl::StrCat(Quoted(region->tag), " does not sleep: pause it before you resume it"));
   }
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
-  const std::string sleeps_on = absl::StrCat(Quoted(tag), " sleeps on");
-  if (absl::Status status = CheckNoCapture(device_, stream, "resume it"); !status.ok()) {
-    return Because(status, sleeps_on);
-  }
-  if (absl::Status status = AwaitUnordered(region); !status.ok()) {
-    return Because(status, sleeps_on);
+  absl::Status status =
+      CheckNoCapture(device_, stream, tags.size() > 1 ? "resume them" : "resume it");
+  for (Region* const region : *found) {
+    if (status.ok()) status = AwaitUnordered(*region);
   }
   const SharedRoom::Transition transition(room_);
-  if (absl::Status status = TakeMemory(region); !status.ok()) return Because(status, sleeps_on);
-  BeginArrivals(region);
-  if (absl::Status status = Restore(region, stream); !status.ok()) {
-    EndArrivals(region, /*is_awake=*/false);
-    LendAfterError(region);
-    const char* const help =
-        region.store == nullptr ? "" : "; if the contents are lost, discard them (DiscardContents)";
-    return absl::Status(status.code(), absl::StrCat(sleeps_on, ": ", status.message(), help));
+  if (status.ok()) status = TakeMemory(*found);
+  if (status.ok()) status = RestoreAll(*found, stream);
+  if (!status.ok()) return Because(status, Quoted(tags, " sleeps on", " sleep on"));
+  for (Region* const region : *found) WakeUp(*region, stream);
+  return status;
+}
+
+absl::Status PoolRegions::RestoreAll(const Regions& regions, Stream stream) {
+  for (Region* const region : regions) BeginArrivals(*region);
+  absl::Status status;
+  for (Region* const region : regions) {
+    status = Restore(*region, stream);
+    if (status.ok()) continue;
+    const char* const help = region->store == nullptr
+                                 ? ""
+                                 : "; if the contents are lost, discard them (DiscardContents)";
+    status = absl::Status(status.code(), absl::StrCat(status.message(), help));
+    if (regions.size() > 1) status = Because(status, Quoted(region->tag));
+    break;
   }
+  if (status.ok()) return status;
+  const auto work = std::make_shared<QueuedWork>(device_);
+  for (Region* const region : regions) {
+    EndArrivals(*region, /*is_awake=*/false);
+    LendAfterError(*region, work);
+  }
+  return status;
+}
+
+void PoolRegions::WakeUp(Region& region, Stream stream) {
   region.has_memory = false;
   EndArrivals(region, /*is_awake=*/true);
   ForgetContents(region);
@@ -280,27 +371,52 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     figures.is_asleep = false;
     ++figures.resumes;
   });
-  return absl::OkStatus();
 }
 
-absl::Status PoolRegions::TakeMemory(Region& region) {
-  if (region.has_memory) return absl::OkStatus();
+absl::Status PoolRegions::TakeMemory(const Regions& regions) {
+  Regions wanting;
+  for (Region* const region : regions) {
+    if (!region->has_memory) wanting.push_back(region);
+  }
+  if (wanting.empty()) return absl::OkStatus();
+  const PoolImpl& first = *wanting.front()->pool;
   absl::Status status;
-  const absl::Status waited = room_.TakeRoom(*region.pool, [&] {
-    status = region.pool->TakeBack();
+  const absl::Status waited = room_.TakeRoom(first, [&] {
+    status = TakeBack(wanting);
     return !absl::IsResourceExhausted(status);
   });
-  if (absl::IsResourceExhausted(status)) store_.TellWanted(region.pool->taker());
+  if (absl::IsResourceExhausted(status)) store_.TellWanted(first.taker());
   if (!status.ok()) return waited.ok() ? status : waited;
-  region.has_memory = true;
+  for (Region* const region : wanting) region->has_memory = true;
   return status;
 }
 
-void PoolRegions::LendAfterError(Region& region) {
-  region.unordered = std::make_shared<QueuedWork>(device_);
+absl::Status PoolRegions::TakeBack(const Regions& regions) {
+  std::vector<PhysicalStore::Taking> takings;
+  for (Region* const region : regions) takings.push_back(region->pool->BeginTakingBack());
+  Taker& first = *takings.front().taker;
+  absl::Status status = store_.BeginTaking(takings);
+  const auto for_each = [&](auto step) {
+    for (Region* const region : regions) {
+      if (status.ok()) status = region->pool->WithBacking(step);
+    }
+  };
+  for_each([&first](Backing& backing) { return backing.TakeOther(first); });
+  for_each([](Backing& backing) { return backing.MapOther(); });
+  store_.EndTaking(first);
+  for (Region* const region : regions) {
+    region->pool->WithBacking([is_taken = status.ok()](Backing& backing) {
+      is_taken ? backing.EndTakingBack() : backing.LendAgain();
+    });
+  }
+  return status;
+}
+
+void PoolRegions::LendAfterError(Region& region, const std::shared_ptr<QueuedWork>& work) {
+  region.unordered = work;
   if (region.is_awaited) return;  // no thread writes it after EndArrivals
   region.has_memory = false;
-  region.pool->Lend(region.unordered);
+  region.pool->WithBacking([&work](Backing& backing) { backing.Lend(work); });
 }
 
 // The page-locked memory stays for the next pause: copies may still be under way.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,10 +47,8 @@ class PoolRegions {
 
   // The functions of Pool.
   absl::StatusOr<Pool*> Get(std::string_view tag);
-  // Contents that are kept go to `store`, or to page-locked memory if it is null.
-  absl::Status Pause(std::string_view tag, PauseMode mode, std::unique_ptr<ContentsStore> store,
-                     Stream stream);
-  absl::Status Resume(std::string_view tag, Stream stream);
+  absl::Status Pause(std::span<RegionPause> pauses, Stream stream);
+  absl::Status Resume(std::span<const std::string_view> tags, Stream stream);
   absl::Status Discard(std::string_view tag);
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream);
   absl::Status Limit(std::string_view tag, std::int64_t least_bytes, std::int64_t most_bytes);
@@ -97,9 +96,33 @@ class PoolRegions {
     RegionStats figures;
   };
 
+  using Regions = std::vector<Region*>;
+  // A region that is about to sleep.
+  struct Sleeper {
+    Region& region;
+    RegionPause& pause;
+    SleepMode mode;
+    std::int64_t live_bytes = 0;
+    bool keeps_contents() const { return pause.mode == PauseMode::kHost && live_bytes > 0; }
+  };
+  // Holds the `control` of regions for a scope. All threads lock those of several regions in the
+  // same order.
+  class Controls {
+   public:
+    explicit Controls(Regions regions) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+    ~Controls() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+    Controls(const Controls&) = delete;
+    Controls& operator=(const Controls&) = delete;
+
+   private:
+    Regions regions_;
+  };
+
   // Returns the region of a tag; null for an unknown one.
   Region* FindOrNull(std::string_view tag) const;
   absl::StatusOr<Region*> Find(std::string_view tag) const;
+  // Returns the regions of tags that differ.
+  absl::StatusOr<Regions> FindAll(const std::vector<std::string_view>& tags) const;
   absl::Status NoRegion(std::string_view tag) const;
   Region* FindByAddress(const void* address) const;
   // Returns the pool of the region of an address; null for memory of no region.
@@ -113,14 +136,23 @@ class PoolRegions {
   absl::Status ProvideHost(Region& region, std::int64_t contents_bytes);
   // Waits for the copies and frees the page-locked memory.
   absl::Status FreeHost(Region& region);
-  // Gives a region that sleeps its memory, where it has none.
-  absl::Status TakeMemory(Region& region);
-  // Lends the memory of a resume that failed, after all work so far. A region of which a stream
-  // awaited contents keeps it: work that they were awaited for may come later.
-  void LendAfterError(Region& region);
+  // Gives regions that sleep their memory, where they have none: all of them or none.
+  absl::Status TakeMemory(const Regions& regions);
+  absl::Status TakeBack(const Regions& regions);
+  // Lends the memory of a resume that failed, after `work`. A region of which a stream awaited
+  // contents keeps it: work that they were awaited for may come later.
+  static void LendAfterError(Region& region, const std::shared_ptr<QueuedWork>& work);
+  // Provides for the copies of a pause, and makes `stream` wait for earlier ones.
+  absl::Status PrepareSave(Sleeper& sleeper, Stream stream);
   // Queue the copies of contents to the host and back; with a store they wait for the copies.
-  absl::Status Save(Region& region, std::int64_t bytes, Stream stream);
+  absl::Status Save(Region& region, Stream stream);
   absl::Status Restore(Region& region, Stream stream);
+  // Let regions sleep, or none of them. FallAsleep cannot fail.
+  absl::Status SaveAll(std::vector<Sleeper>& sleepers, Stream stream);
+  void FallAsleep(const Sleeper& sleeper, Stream stream, const std::shared_ptr<QueuedWork>& work);
+  // Likewise for a resume.
+  absl::Status RestoreAll(const Regions& regions, Stream stream);
+  void WakeUp(Region& region, Stream stream);
   absl::Status CopyOut(Region& region, Stream stream);
   absl::Status CopyIn(Region& region, Stream stream, std::int64_t& bytes);
   // Copies a range after `bytes` that were copied before, in pieces that end with an event.

@@ -106,15 +106,11 @@ class EndsWithoutHostMemory final : public Base {
   absl::StatusOr<Pool*> Region(std::string_view tag) override {
     return OrEnd([&] { return Base::Region(tag); });
   }
-  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override {
-    return OrEnd([&] { return Base::PauseRegion(tag, mode, stream); });
+  absl::Status PauseRegions(std::span<RegionPause> pauses, Stream stream) override {
+    return OrEnd([&] { return Base::PauseRegions(pauses, stream); });
   }
-  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                               Stream stream) override {
-    return OrEnd([&] { return Base::PauseRegionInto(tag, std::move(store), stream); });
-  }
-  absl::Status ResumeRegion(std::string_view tag, Stream stream) override {
-    return OrEnd([&] { return Base::ResumeRegion(tag, stream); });
+  absl::Status ResumeRegions(std::span<const std::string_view> tags, Stream stream) override {
+    return OrEnd([&] { return Base::ResumeRegions(tags, stream); });
   }
   absl::Status DiscardContents(std::string_view tag) override {
     return OrEnd([&] { return Base::DiscardContents(tag); });

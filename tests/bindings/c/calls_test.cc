@@ -456,6 +456,86 @@ TEST(CApiTest, RegionsSleepAndWake) {
             TIDEPOOL_INVALID_ARGUMENT);
 }
 
+TEST(CApiTest, SeveralRegionsSleepAndWakeTogether) {
+  const CPool pool("device=host,device_memory=64MiB,budget=8MiB");
+  constexpr std::size_t kBytes = 2 << 20;
+  const std::array<const char*, 4> tags = {"weights", "cache", "optimizer", "adapter"};
+  const std::array modes = {TIDEPOOL_PAUSE_HOST, TIDEPOOL_PAUSE_DISCARD, TIDEPOOL_PAUSE_COMPRESSED,
+                            TIDEPOOL_PAUSE_DISK};
+  std::array<void*, 4> memory = {};
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    ASSERT_EQ(
+        tidepool_allocate_in(pool.get(), tags[i], kBytes, nullptr, TIDEPOOL_RESIDENT, &memory[i]),
+        TIDEPOOL_OK);
+    std::memset(memory[i], static_cast<int>(i) + 1, kBytes);
+  }
+  const std::string& folder = TemporaryFolder();
+  const auto pause = [&](const char* const* names, const tidepool_pause_mode* ways,
+                         std::size_t count, const char* into) {
+    return tidepool_pause_regions(pool.get(), names, ways, count, into, nullptr);
+  };
+  const auto resume = [&](const char* const* names, std::size_t count) {
+    return tidepool_resume_regions(pool.get(), names, count, nullptr);
+  };
+  const auto expect_asleep = [&](bool is_asleep) {
+    std::array<tidepool_region_statistics, 4> regions = {};
+    for (tidepool_region_statistics& region : regions) region.struct_size = sizeof region;
+    std::size_t count = 0;
+    ASSERT_EQ(tidepool_get_regions(pool.get(), regions.data(), 4, &count), TIDEPOOL_OK);
+    for (const tidepool_region_statistics& region : regions) {
+      EXPECT_EQ(region.is_asleep != 0, is_asleep) << region.tag;
+    }
+  };
+  EXPECT_EQ(pause(nullptr, nullptr, 0, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(resume(nullptr, 0), TIDEPOOL_OK);
+  EXPECT_EQ(pause(nullptr, modes.data(), 4, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(pause(tags.data(), nullptr, 4, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(resume(nullptr, 1), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(pause(tags.data(), modes.data(), 4, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("folder is NULL"));
+  EXPECT_EQ(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_DISK, nullptr),
+            TIDEPOOL_INVALID_ARGUMENT);
+  const std::array<const char*, 4> with_null = {"weights", "cache", nullptr, "adapter"};
+  EXPECT_EQ(pause(with_null.data(), modes.data(), 4, folder.c_str()), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("tags[2] is NULL"));
+  const std::array<const char*, 4> twice = {"weights", "cache", "weights", "adapter"};
+  EXPECT_EQ(pause(twice.data(), modes.data(), 4, folder.c_str()), TIDEPOOL_INVALID_ARGUMENT);
+  const std::string long_tag(1 << 20, 'x');
+  const std::array<const char*, 4> unknown = {"weights", "cache", long_tag.c_str(), "\xff\xfe"};
+  EXPECT_EQ(pause(unknown.data(), modes.data(), 4, folder.c_str()), TIDEPOOL_NOT_FOUND);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("region with a tag of 1048576 bytes"));
+  EXPECT_EQ(resume(unknown.data() + 3, 1), TIDEPOOL_NOT_FOUND);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("\\xff\\xfe"));
+  expect_asleep(false);
+
+  ASSERT_EQ(pause(tags.data(), modes.data(), 4, folder.c_str()), TIDEPOOL_OK)
+      << tidepool_last_error();
+  expect_asleep(true);
+  void* const held = pool.Allocate(2 << 20);
+  EXPECT_EQ(resume(tags.data(), 4), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(
+      tidepool_last_error(),
+      AllOf(HasSubstr("regions \"weights\", \"cache\", \"optimizer\", \"adapter\" sleep on"),
+            HasSubstr("raise option 'budget'")));
+  expect_asleep(true);
+  pool.Free(held);
+  void* const other = pool.Allocate(8 << 20);
+  std::memset(other, 9, 8 << 20);
+  pool.Free(other);
+  ASSERT_EQ(resume(tags.data(), 4), TIDEPOOL_OK) << tidepool_last_error();
+  expect_asleep(false);
+  EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    const auto* const bytes = static_cast<const char*>(memory[i]);
+    if (modes[i] != TIDEPOOL_PAUSE_DISCARD) {
+      EXPECT_EQ(std::count(bytes, bytes + kBytes, static_cast<char>(i + 1)),
+                static_cast<std::ptrdiff_t>(kBytes))
+          << tags[i];
+    }
+    pool.Free(memory[i]);
+  }
+}
+
 TEST(CApiTest, RegisteredMemoryStaysInPlace) {
   const CPool pool("device=host,device_memory=64MiB");
   void* buffer = nullptr;

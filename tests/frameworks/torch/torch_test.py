@@ -1296,7 +1296,7 @@ def programs_of_torch_memory_saver_run_unchanged():
     assert torch.equal(outside.cpu(), numbers[:1000] + 3)
     other = empty(40 * MIB)
     # Nothing wakes where not all fits.
-    raises(torch.OutOfMemoryError, "sleeps on", saver.resume)
+    raises(torch.OutOfMemoryError, "sleep on", saver.resume)
     assert all(figure["is_asleep"] for figure in tidepool_torch.regions().values())
     del other
     saver.resume("kv_cache")
@@ -1324,7 +1324,7 @@ def engines_sleep_by_levels():
         assert all(figure["is_asleep"] for figure in figures.values())
         assert figures["weights"]["host_bytes"] >= 24 * MIB and figures["kv_cache"]["host_bytes"] == 0, figures
         trained = empty(60 * MIB)
-        raises(torch.OutOfMemoryError, "sleeps on", tidepool.memory_saver.wake_up)
+        raises(torch.OutOfMemoryError, "sleep on", tidepool.memory_saver.wake_up)
         del trained
         tidepool.memory_saver.wake_up(["weights"])
         assert torch.equal(weights.cpu(), numbers)
@@ -1361,7 +1361,7 @@ def a_wake_up_that_fails_keeps_no_contents_that_were_lost():
     tidepool_torch.resume("first")
     tidepool.memory_saver.sleep(level=2)
     other = empty(40 * MIB)
-    raises(torch.OutOfMemoryError, "sleeps on", tidepool.memory_saver.wake_up)
+    raises(torch.OutOfMemoryError, "sleep on", tidepool.memory_saver.wake_up)
     first = tidepool_torch.regions()["first"]
     assert other.numel() and first["is_asleep"] and first["copied_out_bytes"] == 20 * MIB, first
 
@@ -1379,38 +1379,41 @@ def _three_regions():
 def a_sleep_that_fails_leaves_all_awake():
     tidepool_torch.enable(budget="64MiB")
     tensors = _three_regions()
-    for tag, paused in (("first", 0), ("second", 1), ("cache", 2)):
+    for tag in tensors:
         with tidepool_torch.registered([tensors[tag]]):
-            before = sum(figures["pauses"] for figures in tidepool_torch.regions().values())
             raises(RuntimeError, "registered by others", lambda: tidepool.memory_saver.sleep(weights=("first", "second")))
-            assert sum(figures["pauses"] for figures in tidepool_torch.regions().values()) == before + paused, tag
-        assert not any(figures["is_asleep"] for figures in tidepool_torch.regions().values()), tag
+        figures = tidepool_torch.regions()
+        assert not any(each["is_asleep"] or each["pauses"] or each["copied_out_bytes"] for each in figures.values()), figures
         for value, tensor in enumerate(tensors.values()):
             assert torch.equal(tensor.cpu(), torch.arange(2 * MIB, dtype=torch.float32) + value), tag
     tidepool.memory_saver.sleep()
     tidepool.memory_saver.wake_up()
 
 
-def a_sleep_that_fails_names_what_it_cannot_wake():
+def several_regions_sleep_and_wake_together():
     tidepool_torch.enable(budget="64MiB")
     tensors = _three_regions()
-    taken = []
-    pause = tidepool_torch.pause
-
-    def pause_beside_another_thread(tag, mode):
-        if tag == "second":
-            taken.append(empty(44 * MIB))
-        pause(tag, mode)
-
-    with tidepool_torch.registered([tensors["second"]]), mock.patch.object(tidepool_torch, "pause", pause_beside_another_thread):
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            raises(RuntimeError, "registered by others", lambda: tidepool.memory_saver.sleep(weights=("first", "second")))
-    assert ['region "first" sleeps on' in str(each.message) for each in warned] == [True], warned
-    assert [tag for tag, figures in tidepool_torch.regions().items() if figures["is_asleep"]] == ["first"]
-    taken.clear()
-    tidepool.memory_saver.wake_up()
-    assert torch.equal(tensors["first"].cpu(), torch.arange(2 * MIB, dtype=torch.float32))
+    asleep = lambda: [tag for tag, figures in tidepool_torch.regions().items() if figures["is_asleep"]]
+    raises(RuntimeError, "no region", lambda: tidepool_torch.pause(["first", "third"]))
+    raises(ValueError, "in the list twice", lambda: tidepool_torch.pause(["first", "second", "first"]))
+    raises(ValueError, "mode 'keep', expected", lambda: tidepool_torch.pause({"first": "host", "second": "keep"}))
+    raises(ValueError, "folder None", lambda: tidepool_torch.pause({"first": "host", "second": "disk"}))
+    raises(RuntimeError, "does not sleep", lambda: tidepool_torch.resume(["first"]))
+    tidepool_torch.pause([])
+    tidepool_torch.resume([])
+    assert asleep() == []
+    tidepool_torch.pause({"first": "disk", "second": "compressed", "cache": "discard"}, folder=tempfile.gettempdir())
+    assert asleep() == ["first", "second", "cache"]
+    other = empty(60 * MIB)
+    raises(torch.OutOfMemoryError, 'regions "second", "cache" sleep on', lambda: tidepool_torch.resume(["second", "cache"]))
+    del other
+    tidepool_torch.resume(("cache", "first"))
+    assert asleep() == ["second"]
+    raises(RuntimeError, 'region "second" sleeps already', lambda: tidepool_torch.pause(["first", "second"]))
+    assert asleep() == ["second"]
+    tidepool_torch.resume(["second"])
+    for value, tag in enumerate(("first", "second")):
+        assert torch.equal(tensors[tag].cpu(), torch.arange(2 * MIB, dtype=torch.float32) + value), tag
 
 
 def two_engines_share_one_budget():
@@ -1433,7 +1436,7 @@ def two_engines_share_one_budget():
     tidepool_torch.limit_region("draft/kv_cache", least=4 * MIB, most=52 * MIB)
     with tidepool_torch.region("draft/kv_cache"):
         caches["draft/"].append(empty(30 * MIB))
-    raises(torch.OutOfMemoryError, "sleeps on", lambda: saver.wake_up(prefix="chat/"))
+    raises(torch.OutOfMemoryError, "sleep on", lambda: saver.wake_up(prefix="chat/"))
     assert sorted(asleep()) == ["chat/kv_cache", "chat/weights"]
     caches["draft/"].pop()
     saver.wake_up("weights", prefix="chat/")

@@ -9,9 +9,11 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <shared_mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -100,7 +102,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
   void MaybeFail() {
     is_failing_ = GetParam().has_faults && Draw(0, 2) == 0;
     if (!is_failing_) return;
-    const std::int64_t call = Draw(1, Draw(0, 1) == 0 ? 2 : 20);
+    const std::int64_t call = Draw(1, Draw(0, 3) > 0 ? 2 : 20);
     const auto kind = static_cast<std::size_t>(Draw(0, kCalls.size()));
     if (kind == kCalls.size()) {
       store_fault_.call = call;
@@ -179,45 +181,75 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     return std::make_unique<MemoryStore>(Draw(0, 1) == 0 ? 4 * kKiB + 13 : 256 * kKiB,
                                          store_fault_);
   }
-  // Keeps the contents in one of the ways that there are; 0 loses them.
-  absl::Status PauseBy(std::int64_t way, std::size_t index, Stream stream) {
-    if (way == 0) return pool_->PauseRegion(kTags[index], PauseMode::kDiscard, stream);
-    if (way == 1) return pool_->PauseRegion(kTags[index], PauseMode::kHost, stream);
-    return pool_->PauseRegionInto(kTags[index], NewStore(way), stream);
+  // Returns one region or several that differ.
+  std::vector<std::size_t> AnyTags() {
+    std::vector<std::size_t> indices(kTags.size());
+    std::iota(indices.begin(), indices.end(), std::size_t{0});
+    std::shuffle(indices.begin(), indices.end(), random_);
+    indices.resize(Draw(0, 1) > 0 ? 1 : static_cast<std::size_t>(Draw(2, kTags.size())));
+    return indices;
   }
-  void Pause(std::size_t index) {
-    Region& region = regions_[index];
-    const std::int64_t way = Draw(0, 5);
+  bool AllOf(const std::vector<std::size_t>& indices, bool are_asleep) {
+    return std::ranges::all_of(
+        indices, [&](std::size_t index) { return regions_[index].is_asleep == are_asleep; });
+  }
+  // Keeps the contents of each in one of the ways that there are; 0 loses them.
+  RegionPause PauseBy(std::int64_t way, std::size_t index) {
+    return {kTags[index], way == 0 ? PauseMode::kDiscard : PauseMode::kHost,
+            way < 2 ? nullptr : NewStore(way)};
+  }
+  void Pause() {
+    const std::vector<std::size_t> indices = AnyTags();
+    std::vector<std::int64_t> ways;
+    std::vector<RegionPause> pauses;
+    bool are_free = AllOf(indices, false);
+    for (const std::size_t index : indices) {
+      ways.push_back(Draw(0, 5));
+      pauses.push_back(PauseBy(ways.back(), index));
+      are_free = are_free && !IsRegistered(regions_[index]);
+    }
     const Stream stream = AnyStream();
     MaybeFail();
-    const absl::Status status = PauseBy(way, index, stream);
-    const auto allowed = region.is_asleep || IsRegistered(region)
-                             ? absl::StatusCode::kFailedPrecondition
-                             : absl::StatusCode::kOk;
+    const absl::Status status = pool_->PauseRegions(pauses, stream);
+    const auto allowed = are_free ? absl::StatusCode::kOk : absl::StatusCode::kFailedPrecondition;
     if (!Succeeded(status, allowed)) {
       // Copies that it queued may still read the region. Their results are dropped, but a sanitizer
       // would report a race with the next writer.
       OrderStreams();
       return;
     }
-    ASSERT_FALSE(region.is_asleep || IsRegistered(region));
-    region.is_asleep = true;
-    region.is_lost = way == 0;
-    ++pauses_;
+    ASSERT_TRUE(are_free);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      regions_[indices[i]].is_asleep = true;
+      regions_[indices[i]].is_lost = ways[i] == 0;
+    }
+    pauses_ += static_cast<std::int64_t>(indices.size());
+    pauses_of_several_ += indices.size() > 1 ? 1 : 0;
   }
-  void Resume(std::size_t index) {
-    Region& region = regions_[index];
+  void Resume() {
+    const std::vector<std::size_t> indices = AnyTags();
+    std::vector<std::string_view> tags;
+    for (const std::size_t index : indices) tags.emplace_back(kTags[index]);
+    const bool are_asleep = AllOf(indices, true);
     const Stream stream = AnyStream();
     MaybeFail();
-    const absl::Status status = pool_->ResumeRegion(kTags[index], stream);
-    const auto allowed = region.is_asleep ? absl::StatusCode::kResourceExhausted
-                                          : absl::StatusCode::kFailedPrecondition;
+    const absl::Status status = pool_->ResumeRegions(tags, stream);
+    const auto allowed =
+        are_asleep ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kFailedPrecondition;
     if (!Succeeded(status, allowed)) return;
-    ASSERT_TRUE(region.is_asleep);
-    region.is_asleep = false;
-    if (!region.is_lost && Draw(0, 1) == 0) return WriteAsContentsCome(region);
-    OrderStreams();
-    if (region.is_lost) Write(region);
+    ASSERT_TRUE(are_asleep);
+    resumes_of_several_ += indices.size() > 1 ? 1 : 0;
+    const bool is_ordered = Draw(0, 1) == 0;
+    if (is_ordered) OrderStreams();
+    for (const std::size_t index : indices) {
+      Region& region = regions_[index];
+      region.is_asleep = false;
+      if (!region.is_lost && !is_ordered) WriteAsContentsCome(region);
+    }
+    if (!is_ordered) OrderStreams();
+    for (const std::size_t index : indices) {
+      if (regions_[index].is_lost) Write(regions_[index]);
+    }
   }
   void Limit(std::size_t index) {
     const std::int64_t least = Draw(0, 2) == 0 ? 0 : Draw(0, kSharedBudget / 2);
@@ -295,10 +327,10 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
         return Free();
       case 5:
       case 6:
-        return Pause(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
+        return Pause();
       case 7:
       case 8:
-        return Resume(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
+        return Resume();
       default:
         if (Draw(0, 3) == 0) return Register(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
         if (Draw(0, 2) == 0) return Limit(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
@@ -317,6 +349,8 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
   bool is_failing_ = false;
   StoreFault store_fault_;
   std::int64_t pauses_ = 0;
+  std::int64_t pauses_of_several_ = 0;
+  std::int64_t resumes_of_several_ = 0;
   std::int64_t faults_ = 0;
 };
 
@@ -329,7 +363,7 @@ TEST_P(RandomRegions, KeepContentsAndBudget) {
   pool_ = NewPool(options);
   for (std::size_t i = 0; i < kTags.size(); ++i) regions_[i].pool = *pool_->Region(kTags[i]);
   regions_[kUntagged].pool = pool_.get();
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 2500; ++i) {
     Step();
     if (HasFatalFailure()) return;
     ASSERT_LE(device_->used_bytes(), kSharedBudget);
@@ -340,7 +374,9 @@ TEST_P(RandomRegions, KeepContentsAndBudget) {
     if (HasFailure()) return;
   }
   Check();
-  EXPECT_GT(pauses_, 60);
+  EXPECT_GT(pauses_, 100);
+  EXPECT_GT(pauses_of_several_, 5);
+  EXPECT_GT(resumes_of_several_, 5);
   EXPECT_EQ(faults_ > 0, GetParam().has_faults);
   for (Region& region : regions_) {
     for (const auto& [address, live] : region.live) {

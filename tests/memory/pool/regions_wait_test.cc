@@ -335,6 +335,24 @@ TEST_F(RegionsWaitTest, ARequestWaitsForTheEndOfAResume) {
   FreeAsked();
 }
 
+TEST_F(RegionsWaitTest, ARequestWaitsForTheEndOfAPauseOfSeveral) {
+  void* const weights = Take(*weights_, kBudget / 2);
+  void* const cache = Take(*cache_, kBudget / 2);
+  store_.during_next = [&] { Ask(*pool_, kBudget); };
+  std::array pauses = {
+      RegionPause{"cache", PauseMode::kHost, nullptr},
+      RegionPause{"weights", PauseMode::kHost, std::make_unique<MemoryStore>(kMiB, store_)}};
+  ASSERT_TRUE(pool_->PauseRegions(pauses, stream_).ok());
+  FreeAsked();
+  store_.during_next = [&] { Ask(*pool_, kBudget); };
+  const std::array<std::string_view, 2> tags = {"cache", "weights"};
+  ASSERT_TRUE(pool_->ResumeRegions(tags, stream_).ok());
+  EXPECT_FALSE(HasEnded());
+  Free(weights);
+  Free(cache);
+  FreeAsked();
+}
+
 // A request may look in the middle of a pause or a resume, and must look again at the end.
 TEST_F(RegionsWaitTest, ARequestGetsMemoryThatWasFreedDuringAPauseThatFails) {
   void* const freed = Take(*weights_, kBudget / 2);

@@ -384,6 +384,31 @@ TEST_P(SharedBudgetOfPoolsTest, AResumeTakesAllOrNothing) {
   EXPECT_TRUE(region->Free(weights, engine.stream).ok());
 }
 
+TEST_P(SharedBudgetOfPoolsTest, AResumeOfSeveralRegionsTakesAllOrNothing) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  const std::vector<std::string_view> tags = {"first", "second"};
+  std::vector<void*> taken;
+  for (const std::string_view tag : tags) {
+    Pool* const region = engine.pool->Region(tag).value();
+    taken.push_back(region->Allocate(3 * kMiB, engine.stream).value());
+    ASSERT_TRUE(engine.pool->PauseRegion(tag, PauseMode::kDiscard, engine.stream).ok());
+  }
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  void* const held = other.Take(4 * kMiB).value();
+  engine.device.after_create = [] { ADD_FAILURE() << "no memory is taken"; };
+  const absl::Status status = engine.pool->ResumeRegions(tags, engine.stream);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 6 * kMiB);
+  other.FreeAndTrim(held);
+  engine.device.after_create = [&] { EXPECT_FALSE(other.Take(4 * kMiB).ok()); };
+  ASSERT_TRUE(engine.pool->ResumeRegions(tags, engine.stream).ok());
+  EXPECT_EQ(engine.device.after_create, nullptr);
+  EXPECT_TRUE(other.Take(2 * kMiB).ok());  // and no more counts than they hold
+  for (void* const address : taken) EXPECT_TRUE(engine.pool->Free(address, engine.stream).ok());
+}
+
 // Without memory elsewhere no give-back can come.
 TEST_P(SharedBudgetOfPoolsTest, ARequestThatOnlyTheDeviceLacksIsRefused) {
   Engine idle = NewEngine();

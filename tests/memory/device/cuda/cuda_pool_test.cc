@@ -228,6 +228,53 @@ TEST_F(CudaPoolTest, LetsRegionsSleepAndWake) {
   EXPECT_TRUE(device_->FreePinned(read).ok());
 }
 
+// Small blocks of the pool are in slabs of their streams, in memory that regions lent.
+TEST_F(CudaPoolTest, RegionsSleepBesideSlabs) {
+  constexpr std::int64_t kBudget = 32 * kMiB;
+  constexpr std::int64_t kRegionBytes = 8 * kMiB;
+  constexpr std::size_t kSmall = 1024;
+  auto pool = Pool::Create(device_.get(), {.max_bytes = kBudget}).value();
+  const std::array streams = {NewStream(), NewStream()};
+  const std::vector<std::string_view> tags = {"weights", "cache"};
+  auto* const read = static_cast<char*>(*device_->AllocatePinned(kRegionBytes));
+  const auto expect_filled = [&](void* address, std::int64_t bytes, int value) {
+    ASSERT_TRUE(device_->Copy(read, address, bytes, CopyDirection::kFromDevice, streams[0]).ok());
+    ASSERT_TRUE(device_->SynchronizeStream(streams[0]).ok());
+    EXPECT_EQ(std::count(read, read + bytes, static_cast<char>(value)), bytes);
+  };
+  std::vector<void*> memory;
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    memory.push_back(*(*pool->Region(tags[i]))->Allocate(kRegionBytes, streams[0]));
+    const auto value = static_cast<std::uint8_t>(i + 1);
+    ASSERT_TRUE(device_->Fill(memory.back(), value, kRegionBytes, streams[0]).ok());
+  }
+  for (int round = 0; round < 4; ++round) {
+    std::array pauses = {RegionPause{tags[0], PauseMode::kHost, nullptr},
+                         RegionPause{tags[1], PauseMode::kHost, MakeCompressedStore({}).value()}};
+    ASSERT_TRUE(pool->PauseRegions(pauses, streams[0]).ok());
+    ASSERT_TRUE(pool->Free(*pool->Allocate(kBudget, streams[0]), streams[0]).ok());
+    std::vector<void*> small;
+    for (int i = 0; i < 100; ++i) {
+      const Stream stream = streams[static_cast<std::size_t>(i % 2)];
+      small.push_back(*pool->Allocate(kSmall, stream));
+      ASSERT_TRUE(device_->Fill(small.back(), static_cast<std::uint8_t>(i), kSmall, stream).ok());
+    }
+    ASSERT_TRUE(device_->SynchronizeStream(streams[1]).ok());
+    const absl::Status resumed = pool->ResumeRegions(tags, streams[0]);
+    ASSERT_TRUE(resumed.ok()) << resumed;
+    for (std::size_t i = 0; i < tags.size(); ++i) {
+      expect_filled(memory[i], kRegionBytes, static_cast<int>(i) + 1);
+    }
+    for (int i = 0; i < 100; ++i) {
+      expect_filled(small[static_cast<std::size_t>(i)], kSmall, i);
+      ASSERT_TRUE(pool->Free(small[static_cast<std::size_t>(i)], streams[0]).ok());
+    }
+    ASSERT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+  }
+  for (void* const address : memory) EXPECT_TRUE(pool->Free(address, streams[0]).ok());
+  EXPECT_TRUE(device_->FreePinned(read).ok());
+}
+
 // A graph keeps addresses, so each launch finds the contents that came back.
 TEST_F(CudaPoolTest, AGraphFindsTheContentsOfARegionThatSlept) {
   constexpr std::int64_t kRegionBytes = 2 * kMiB;
