@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares packaging/ with CMake and the sources: the version in recipes, the C header and the changelog; in recipes the options that they
-set, and the packages that a build needs; for the reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
+set, and the packages that a build needs; that the recipe for Spack runs; for the reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
 usage: packaging_test.py SOURCE
 """
 import ast
@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 root = pathlib.Path(sys.argv[1])
 packaging = root / "packaging"
@@ -48,8 +49,36 @@ for name, text in texts.items():
     complaints += [f"{name}: no {package}, which CMake looks for" for package, names in PACKAGES.items()
                    if package in needed and not re.search(rf"(?<![\w-])(?:{names})(?![\w-])", text)]
 
-for name in ("conan/conanfile.py", "spack/packages/tidepool/package.py"):
-    ast.parse(texts[name], name)
+ast.parse(texts["conan/conanfile.py"])
+
+
+def options_of_spack(recipe, of_module):
+    """Runs the recipe for Spack, and returns the options that it gives CMake. The class CMakePackage is a name `of_module` spack.package, as
+    before Spack 1.0, or Spack puts it into the recipe."""
+    variants = []
+
+    class CMakePackage:
+        def define(self, option, _):
+            return option
+
+        def define_from_variant(self, option, name):
+            return option if name in variants else f"{option} by no variant {name}"
+
+    package = types.ModuleType("spack.package")
+    vars(package).update(dict.fromkeys(("depends_on", "license", "version"), lambda *_, **__: None), variant=lambda name, **_: variants.append(name))
+    names = {}
+    (vars(package) if of_module else names)["CMakePackage"] = CMakePackage
+    sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": package})
+    exec(recipe, names)
+    return names["Tidepool"]().cmake_args()
+
+
+for of_module in (True, False):
+    try:
+        found = options_of_spack(texts["spack/packages/tidepool/package.py"], of_module)
+    except ImportError as error:
+        found = [str(error)]
+    complaints += [f"spack/packages/tidepool/package.py: {option}" for option in found if option not in known | {"BUILD_SHARED_LIBS"}]
 copied = re.search(r"for pattern in \((.*?)\):", texts["conan/conanfile.py"], re.S)[1]
 for pattern in re.findall(r'"([^"]*)"', copied):
     if not (root / pattern.rstrip("/*")).exists():
