@@ -28,7 +28,7 @@ cmake --build build/asan -- --quiet
 ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
 
 step "all dry runs, and training in a budget"
-scripts/framework_tests.sh dryrun dryrun_steps torch_compile
+scripts/framework_tests.sh dryrun dryrun_steps torch_versions torch_compile
 
 step "template of a user's project, with the sources as a part"
 cmake -S examples/consumer -B build/consumer "-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL=$PWD" -DCMAKE_UNITY_BUILD=ON >/dev/null
