@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares packaging/ with CMake and the sources: the version in recipes, the C header and the changelog; in recipes the options that they
+"""Compares packaging/ with CMake and the sources: the version in recipes, the C header, the changelog and tags of this commit; in recipes the options that they
 set, and the packages that a build needs; that the recipe for Spack runs; for the reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
 usage: packaging_test.py SOURCE
 """
@@ -16,7 +16,7 @@ root = pathlib.Path(sys.argv[1])
 packaging = root / "packaging"
 RECIPES = {name: packaging / name for name in (
     "conan/conanfile.py", "vcpkg/tidepool/vcpkg.json", "vcpkg/tidepool/portfile.cmake", "spack/packages/tidepool/package.py",
-    "conda/meta.yaml")}
+    "conda/recipe.yaml")}
 texts = {name: path.read_text() for name, path in RECIPES.items()}
 build = "\n".join(path.read_text() for path in [root / "CMakeLists.txt", *sorted((root / "cmake").glob("*.cmake")),
                                                 *sorted((root / "trace_replay").glob("CMakeLists.txt"))])
@@ -27,9 +27,12 @@ macros = re.findall(r"define TIDEPOOL_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (roo
 for name, found in (("include/tidepool/c_api.h", ".".join(macros)),
                     ("CHANGELOG.md", re.search(r"^## (\S+) \(", (root / "CHANGELOG.md").read_text(), re.M)[1]),
                     ("vcpkg/tidepool/vcpkg.json", json.loads(texts["vcpkg/tidepool/vcpkg.json"])["version"]),
-                    ("conda/meta.yaml", re.search(r'set version = "([^"]*)"', texts["conda/meta.yaml"])[1])):
+                    ("conda/recipe.yaml", re.search(r'version: "([^"]*)"', texts["conda/recipe.yaml"])[1])):
     if found != version:
         complaints.append(f"{name}: version {found}, expected {version}, that of CMakeLists.txt")
+
+tags = subprocess.run(["git", "-C", root, "tag", "--points-at", "HEAD", "v*"], stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+complaints += [f"tag {tag} of a commit of version {version}" for tag in tags if tag != f"v{version}"]
 
 known = set(re.findall(r"(?:option\(|set\()(TIDEPOOL_\w+)", build))
 for name, text in texts.items():
