@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares packaging/ with CMake and the sources: the version in recipes, the C header, the changelog and tags of this commit; in recipes the options that they
-set, and the packages that a build needs; that the recipe for Spack runs; for the reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
+set, and the packages that a build needs; that the recipe for Spack runs; for the reader in the browser the list of its sources, and the functions of std::ranges that it lacks. No text asks pip for the name of the package alone: on PyPI it is that of another project.
 usage: packaging_test.py SOURCE
 """
 import ast
@@ -96,6 +96,12 @@ for file in files:  # grows by the headers
         files += [header for header in (tool / f"{name}.h",) if header.exists() and header not in files]
         if (tool / f"{name}.cc").exists() and name not in listed and not name.startswith("report/"):
             complaints.append(f"{file.relative_to(root)} needs trace_replay/{name}.cc, which packaging/browser/CMakeLists.txt does not list")
+
+# Its standard library lacks most of std::ranges.
+supplied = set(re.findall(r"(\w+)\(Range&& range", (packaging / "browser/standard/cpp20.h").read_text()))
+for file in [*files, *(path for room in ("memory/plan", "trace") for path in (root / "lib" / room).rglob("*.cc"))]:
+    complaints += [f"{file.relative_to(root)} needs std::ranges::{name}, which packaging/browser/standard/cpp20.h does not supply"
+                   for name in sorted(set(re.findall(r"std::ranges::(\w+)\(", file.read_text())) - supplied)]
 
 found = subprocess.run(["git", "-C", root, "grep", "-nIE", r"pip install (-\S+ )*['\"]?tidepool([^-_[:alnum:]]|$)"], stdout=subprocess.PIPE, text=True, check=False)
 for line in found.stdout.splitlines():
