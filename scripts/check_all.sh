@@ -3,7 +3,7 @@
 # Checks a release, in more than five hours on two processors: the checks of .ci/run with all random cases, then that benchmarks
 # compile, the executor, the convolutions and regions under tsan, all tests under asan, all dry runs, training in a budget, a project
 # that has the sources as a part, the wheel from its sdist, wheels for other machines and each Python, the Debian package, the
-# recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
+# recipes for Conan and conda, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
 # reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
@@ -28,7 +28,7 @@ cmake --build build/asan -- --quiet
 ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
 
 step "all dry runs, and training in a budget"
-scripts/framework_tests.sh dryrun dryrun_steps torch_compile
+scripts/framework_tests.sh dryrun dryrun_steps torch_versions torch_compile
 
 step "template of a user's project, with the sources as a part"
 cmake -S examples/consumer -B build/consumer "-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL=$PWD" -DCMAKE_UNITY_BUILD=ON >/dev/null
@@ -43,7 +43,7 @@ scripts/wheel.sh
 scripts/wheel_test.sh build/wheels/tidepool-*.whl
 scripts/wheel_pythons.sh
 
-step "Debian package, and recipe for Conan"
+step "Debian package, and recipes for Conan and conda"
 scripts/deb.sh
 scripts/recipes.sh
 

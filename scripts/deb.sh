@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes the Debian package and unpacks it to check it: each library that a program or a library of it needs is in it or in a
-# package that it depends on, and the tool starts and finds its parts of dry runs. The package lies in build/deb/package afterwards.
+# package that it depends on, the tool starts and finds its parts of dry runs, and a project finds the libraries and runs. The package lies in
+# build/deb/package afterwards.
 # usage: scripts/deb.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,4 +48,9 @@ done
 "$out/unpacked/usr/bin/tidepool" --version
 answer=$("$out/unpacked/usr/bin/tidepool" dryrun -- no-such-program 2>&1) && fail "a dry run of no program succeeded"
 [[ $answer == *"no-such-program: no such program"* ]] || fail "dry runs: $answer"
+rm -rf "$build/consumer"
+cmake -S examples/consumer -B "$build/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$out/unpacked/usr" >/dev/null
+grep -q "tidepool_DIR:PATH=$out/unpacked/" "$build/consumer/CMakeCache.txt" || fail "a project does not find it"
+cmake --build "$build/consumer" -- --quiet
+"$build/consumer/consumer" | grep -x "1024 bytes live"
 echo "deb: $package, $(($(stat -c %s "$package") / 1000)) kB"

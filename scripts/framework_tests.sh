@@ -4,13 +4,13 @@
 # pinned versions. Needs build/release. Wheels and virtual environments are kept in TIDEPOOL_FRAMEWORKS
 # (~/.cache/tidepool-frameworks), so later runs download nothing. A framework that pip cannot install is skipped with a
 # line that says so. TIDEPOOL_QUICK=1 leaves out the dry runs that take long.
-# usage: scripts/framework_tests.sh [torch|torch_compile|cupy|rmm|numba|onnxruntime|tensorrt|dryrun|dryrun_steps|all]...
+# usage: scripts/framework_tests.sh [torch|torch_versions|torch_compile|cupy|rmm|numba|onnxruntime|tensorrt|dryrun|dryrun_steps|all]...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export SOURCE=$PWD BUILD=$PWD/build/release
 export CACHE=${TIDEPOOL_FRAMEWORKS:-$HOME/.cache/tidepool-frameworks}
 export CUDA=${CUDA:-/usr/local/cuda} PYTHON=${PYTHON:-python3}
-known="torch torch_compile cupy rmm numba onnxruntime tensorrt dryrun dryrun_steps"
+known="torch torch_versions torch_compile cupy rmm numba onnxruntime tensorrt dryrun dryrun_steps"
 wanted=${*:-all}
 [ "$wanted" != all ] || wanted=$known
 mkdir -p "$CACHE"

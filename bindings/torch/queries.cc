@@ -214,7 +214,7 @@ void Allocator::attachOutOfMemoryObserver(OutOfMemoryObserver observer) {
 // Adds an entry to the history if the address is that of a live allocation.
 void Allocator::annotateMemory([[maybe_unused]] const void* address,
                                [[maybe_unused]] const std::string& metadata) {
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 14
   if (!is_watched_) return;
   DeviceIndex device = 0;
   std::size_t bytes = 0;

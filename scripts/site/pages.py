@@ -27,6 +27,9 @@ MODULES = {  # and their uses
     "tidepool.cudnn": "micro-batches under cuDNN",
     "tidepool.mcp": "questions of agents",
 }
+SHADOWED = {"tidepool": "tidepool._dryrun.dryrun"}  # functions whose names are those of folders, too
+# Installed headers, by their path below the folder that programs include from.
+HEADER = re.compile(r"(?:bindings/\w+/)?include/(.*\.h)")
 LANGUAGES = {".cmake": "cmake", ".sh": "bash", ".py": "python", ".cc": "cpp", ".h": "cpp", ".c": "c"}
 
 
@@ -108,15 +111,16 @@ class Pages:
         self.reference()
 
     def reference(self):
-        headers = sorted(name for name in self.names if re.fullmatch(r"include/tidepool/.*\.h", name))
+        headers = sorted(filter(HEADER.fullmatch, self.names), key=lambda name: HEADER.fullmatch(name)[1])
         rows = ["# Reference", "", "## C and C++", "", "| header | |", "|---|---|"]
         for name in headers:
             text = (self.sources / name).read_text()
             write(self.folder / f"{name}.md", page_of_code(name, text))
-            rows.append(f"| [{name[len('include/'):]}]({name}.md) | {purpose(text)} |")
+            rows.append(f"| [{HEADER.fullmatch(name)[1]}]({name}.md) | {purpose(text)} |")
         rows += ["", "## Python", "", "| module | |", "|---|---|"]
         for module, use in MODULES.items():
-            write(self.folder / f"python/{module}.md", f"# {module}\n\n::: {module}\n")
+            shadowed = f"\n::: {SHADOWED[module]}\n    options: {{show_root_heading: true, show_root_full_path: false}}\n" if module in SHADOWED else ""
+            write(self.folder / f"python/{module}.md", f"# {module}\n\n::: {module}\n{shadowed}")
             rows.append(f"| [{module}](python/{module}.md) | {use} |")
         write(self.folder / "reference.md", "\n".join(rows) + "\n")
 

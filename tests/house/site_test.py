@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the site (scripts/site.sh): its links lead to files. In a headless Chromium: its pages load nothing from elsewhere, its search
+"""Tests the site (scripts/site.sh): its links lead to files, and its reference has each installed header and each public name of Python
+that has a docstring. In a headless Chromium: its pages load nothing from elsewhere, its search
 finds headers, modules and guides, its report opens, and its reader, if it has one, reads a file.
 
 usage: site_test.py ROOT
 """
+import ast
 import functools
 import http.server
 import os
@@ -24,6 +26,16 @@ PAGES = ["index", "reference", "report", "python/tidepool", "python/tidepool.tor
 
 # Links within the site; those of its page for wrong addresses begin at the root.
 LINK = re.compile(r'<a\b[^>]*?\bhref="?(?![a-z]+:|[/#])([^"#? >]+)', re.I)
+
+
+
+def public_names(module):
+    """Returns the names that a module of Python lists, or else defines, without hooks that pytest calls."""
+    body = ast.parse(module.read_text()).body
+    for line in body:
+        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "__all__":
+            return [name for name in ast.literal_eval(line.value) if not name.startswith("__")]
+    return [line.name for line in body if hasattr(line, "name") and not line.name.startswith(("_", "pytest_"))]
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -53,6 +65,21 @@ class SiteTest(unittest.TestCase):
         links = {(page, link) for page in pages for link in LINK.findall(page.read_text())}
         self.assertGreater(len(links), 1000)
         self.assertEqual([f"{page}: {link}" for page, link in sorted(links) if not (page.parent / link).exists()], [])
+
+    def test_the_reference_has_each_installed_header(self):
+        root = pathlib.Path(ROOT)
+        headers = [*root.glob("include/**/*.h"), *root.glob("bindings/*/include/**/*.h")]
+        self.assertGreater(len(headers), 50)
+        rows = (pathlib.Path(SITE) / "reference.html").read_text()
+        self.assertEqual([str(path) for path in headers if f'href="{path.relative_to(root)}.html"' not in rows], [])
+
+    def test_the_reference_has_each_public_name_of_python(self):
+        package = pathlib.Path(ROOT) / "bindings/python/tidepool"
+        modules = {"tidepool": package / "__init__.py", **{f"tidepool.{path.stem}": path for path in package.glob("[a-z]*.py")}}
+        self.assertGreater(len(modules), 5)
+        for module, path in modules.items():
+            page = (pathlib.Path(SITE) / f"python/{module}.html").read_text().replace("tidepool._dryrun.dryrun", "tidepool.dryrun")
+            self.assertEqual([name for name in public_names(path) if f'id="{module}.{name}"' not in page], [], module)
 
     def test_pages_load_nothing_from_elsewhere(self):
         for page in PAGES:

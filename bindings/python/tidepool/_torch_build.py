@@ -19,6 +19,7 @@ __all__ = ["check", "compiled", "pools_library"]
 
 # The main source of each library, below the folder of sources.
 _SOURCES = {"allocator": "module.cc", "slab": "slab/module.cc"}
+_OLDEST = (2, 11)  # PyTorch with the class that the allocator derives from
 
 
 def pools_library():
@@ -119,6 +120,9 @@ def compiled(library):
 
     ImportError if that fails. It takes some seconds.
     """
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if library == "allocator" and version < _OLDEST:
+        raise ImportError(f"the allocator needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or newer, and this is {torch.__version__}")
     name = f"torch-{torch.__version__}-{library}-{_digest(library)}.so"
     path = _cache_folder() / name
     if path.exists():

@@ -26,12 +26,16 @@ import importlib.metadata
 import os
 import pathlib
 import warnings
+from typing import TYPE_CHECKING
 
 import torch
 
 from . import _c_api, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
+
+if TYPE_CHECKING:
+    from ._torch_compile._plans import Plan
 
 __all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "discard_contents", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "on_out_of_memory", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
 

@@ -23,7 +23,8 @@
 
 #include "slab.h"
 
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 6
+#define TIDEPOOL_TORCH_FROM(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
+#if !TIDEPOOL_TORCH_FROM(7)
 #define TIDEPOOL_TORCH_2_6
 #endif
 
@@ -168,18 +169,22 @@ class SlabAllocator final : public CUDAAllocator {
   void setUserMetadata(const std::string& metadata) override { inner_.setUserMetadata(metadata); }
   std::string getUserMetadata() override { return inner_.getUserMetadata(); }
 #endif
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
+#if TIDEPOOL_TORCH_FROM(12)
   void attachOomRejectionObserver(OomRejectionObserver observer) override {
     inner_.attachOomRejectionObserver(std::move(observer));
   }
+  std::shared_ptr<c10::GatheredContext> getContextForPointer(const void* address) override {
+    return inner_.getContextForPointer(address);
+  }
+#endif
+#if TIDEPOOL_TORCH_FROM(13)
   void markCaptureBegin(DeviceIndex device) override { inner_.markCaptureBegin(device); }
   void markCaptureEnd(DeviceIndex device) override { inner_.markCaptureEnd(device); }
+#endif
+#if TIDEPOOL_TORCH_FROM(14)
   bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
   void annotateMemory(const void* address, const std::string& metadata) override {
     inner_.annotateMemory(address, metadata);
-  }
-  std::shared_ptr<c10::GatheredContext> getContextForPointer(const void* address) override {
-    return inner_.getContextForPointer(address);
   }
 #endif
 

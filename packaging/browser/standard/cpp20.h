@@ -85,6 +85,26 @@ void sort(Range&& range) {
 }
 
 template <typename Range, typename Part>
+void sort(Range&& range, std::less<> less, Part part) {
+  std::sort(begin(range), end(range),
+            [&](const auto& a, const auto& b) { return less(invoke(part, a), invoke(part, b)); });
+}
+
+template <typename Range, typename Value, typename Part>
+auto lower_bound(Range&& range, const Value& value, std::less<> less, Part part) {
+  return std::lower_bound(begin(range), end(range), value, [&](const auto& item, const Value& at) {
+    return less(invoke(part, item), at);
+  });
+}
+
+template <typename Range, typename Value, typename Part>
+auto upper_bound(Range&& range, const Value& value, std::less<> less, Part part) {
+  return std::upper_bound(begin(range), end(range), value, [&](const Value& at, const auto& item) {
+    return less(at, invoke(part, item));
+  });
+}
+
+template <typename Range, typename Part>
 void stable_sort(Range&& range, std::less<> less, Part part) {
   std::stable_sort(begin(range), end(range), [&](const auto& a, const auto& b) {
     return less(invoke(part, a), invoke(part, b));

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server for agents: its tools, their errors, and a question that is cancelled."""
+import json
 import os
 import signal
 import subprocess
@@ -113,6 +114,37 @@ def test_it_speaks_on_standard_input_and_output():
     server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "tidepool.mcp"], env=own)
     result = call("memory_needed", mcp.stdio_client(server), file=VGG)
     assert result.structured_content["needs_bytes"] == 840280064
+
+
+def test_it_goes_on_after_what_is_no_question():
+    """A client that is broken, or hostile, sends lines that are no JSON, no message or too long, and asks for what is not there."""
+    own = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    with subprocess.Popen([sys.executable, "-m", "tidepool.mcp"], env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        def send(line):
+            server.stdin.write(line + b"\n")
+            server.stdin.flush()
+
+        def result_of(number, method, **parameters):
+            send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}).encode())
+            for line in server.stdout:
+                message = json.loads(line)
+                if message.get("id") == number:
+                    return message
+            return None
+
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
+        assert "result" in result_of(1, "initialize", **client)
+        send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+        for line in (b"", b"not JSON", b"\xff\xfe\x00", b"{}", b"[]", b'{"jsonrpc": "2.0"}', b"[" * 100_000, b"x" * (20 << 20)):
+            send(line)
+        assert "error" in result_of(2, "no/such/method")
+        for number, (tool, arguments) in enumerate([("no_such_tool", {}), ("memory_needed", {}), ("memory_needed", {"file": 7}),
+                                                    ("memory_needed", {"file": "nowhere"}), ("memory_needed", {"file": "x" * 100_000})], 3):
+            assert result_of(number, "tools/call", name=tool, arguments=arguments)["result"]["isError"], tool
+        answer = result_of(9, "tools/call", name="memory_needed", arguments={"file": VGG})
+        assert answer["result"]["structuredContent"]["needs_bytes"] == 840280064
+        server.stdin.close()
+        assert server.wait() == 0
 
 
 def test_a_cancelled_question_ends_its_command(monkeypatch):

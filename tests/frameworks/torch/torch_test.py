@@ -1595,6 +1595,11 @@ def without_a_compiler_the_pluggable_allocator_is_named():
     assert empty(5).numel() == 5 and tidepool_torch.statistics()["allocations"] == 1
 
 
+def an_older_pytorch_is_told_before_the_compiler_fails():
+    torch.__version__ = "2.10.1+cu130"
+    raises(ImportError, "the allocator needs PyTorch 2.11 or newer, and this is 2.10.1+cu130\nenable(method", tidepool_torch.enable)
+
+
 def settings_of_pytorchs_own_allocator_are_told_to_have_no_effect():
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size_mb:64, expandable_segments: True"
     with warnings.catch_warnings(record=True) as caught:

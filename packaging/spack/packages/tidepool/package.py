@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spack: tidepool's libraries and, with +tool, its command line. `spack dev-build tidepool@main` builds a folder of sources."""
-from spack.package import CMakePackage, depends_on, license, variant, version
+# Spack before 1.0 has CMakePackage in that module. Later ones bring it into recipes of this layout before this line, and have no such name there.
+from spack.package import *
 
 
 class Tidepool(CMakePackage):
