@@ -28,7 +28,6 @@ PAGES = ["index", "reference", "report", "python/tidepool", "python/tidepool.tor
 LINK = re.compile(r'<a\b[^>]*?\bhref="?(?![a-z]+:|[/#])([^"#? >]+)', re.I)
 
 
-
 def public_names(module):
     """Returns the names that a module of Python lists, or else defines, without hooks that pytest calls."""
     body = ast.parse(module.read_text()).body
