@@ -24,7 +24,6 @@ import contextlib
 import functools
 import gc
 import json
-import os
 import pathlib
 import statistics
 import sys

@@ -8,7 +8,6 @@ import warnings
 import weakref
 
 from . import backward, cudnn, events, gpus, graph, live, roofline
-from .errors import DryRunError
 
 DEVICE = 0
 NOTE = "of the memory that operators take for themselves, that of cuBLAS, cuDNN and sums of columns is in the graph: a dry run has all"

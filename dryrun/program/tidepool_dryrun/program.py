@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the program on the stand-in for the CUDA runtime."""
 import dataclasses
-import glob
 import hashlib
 import json
 import os

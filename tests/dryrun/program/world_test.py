@@ -4,7 +4,6 @@
 
 world_test.py SOURCE
 """
-import json
 import os
 import pathlib
 import shlex

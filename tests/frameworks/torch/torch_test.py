@@ -17,7 +17,6 @@ import threading
 import time
 import traceback
 import warnings
-from unittest import mock
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
 import torch
