@@ -34,8 +34,8 @@ using tidepool::c_api::FailWithoutMemory;
 
 namespace {
 
-absl::Status IsNull(const std::string& argument) {
-  return absl::InvalidArgumentError(absl::StrCat(argument, " is NULL"));
+absl::Status IsNull(const std::string& argument, const char* more = "") {
+  return absl::InvalidArgumentError(absl::StrCat(argument, " is NULL", more));
 }
 
 absl::Status NoPool(const tidepool_pool* handle) {
@@ -147,7 +147,11 @@ absl::StatusOr<std::unique_ptr<tidepool::ContentsStore>> StoreOf(tidepool_pause_
     case TIDEPOOL_PAUSE_COMPRESSED:
       return CompressedStore();
     case TIDEPOOL_PAUSE_DISK:
-      if (folder == nullptr) return IsNull("folder");
+      if (folder == nullptr) {
+        return IsNull("folder",
+                      " with mode TIDEPOOL_PAUSE_DISK (3), expected a folder of "
+                      "tidepool_pause_to_disk or tidepool_pause_regions");
+      }
       return tidepool::MakeFileStore(folder);
   }
   return UnknownMode(mode);

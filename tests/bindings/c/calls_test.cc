@@ -495,6 +495,7 @@ TEST(CApiTest, SeveralRegionsSleepAndWakeTogether) {
   EXPECT_THAT(tidepool_last_error(), HasSubstr("folder is NULL"));
   EXPECT_EQ(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_DISK, nullptr),
             TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("a folder of tidepool_pause_to_disk"));
   const std::array<const char*, 4> with_null = {"weights", "cache", nullptr, "adapter"};
   EXPECT_EQ(pause(with_null.data(), modes.data(), 4, folder.c_str()), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_THAT(tidepool_last_error(), HasSubstr("tags[2] is NULL"));
